@@ -1,0 +1,6 @@
+# Adds one translation unit with its own ISA flags to a target. Everything else is built for the baseline, so that code
+# which runs before dispatch can't contain an instruction that the machine lacks.
+function(ort_mlas_add_isa_source target source)
+  target_sources(${target} PRIVATE ${source})
+  set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${ARGN}")
+endfunction()
