@@ -16,8 +16,10 @@ inline constexpr uint32_t kPackedVersion = 1;
 inline constexpr uint32_t kFamilyQnbit = 1;
 inline constexpr uint32_t kFormatQuad = 1;
 
+inline constexpr char kPackedMagic[8] = "ORTMLAS";
+
 struct PackedHeader {
-  char magic[8];          // "ORTMLAS" and NUL
+  char magic[8];          // kPackedMagic
   uint32_t version;       // kPackedVersion
   uint32_t family;        // kFamilyQnbit
   uint32_t format;        // kFormatQuad

@@ -1,0 +1,124 @@
+// Operator layout -> quad format. Baseline code: the inner loops run over the 16 columns of a strip, which compilers
+// vectorise for any ISA.
+#include <algorithm>
+#include <cstring>
+
+#include "qnbit/half.h"
+#include "qnbit/layout.h"
+#include "qnbit/transpose_codes.h"
+
+namespace onnxruntime_mlas::qnbit {
+namespace {
+
+constexpr size_t kCodesPerByte = 4;
+
+struct Packer {
+  const Weights& weights;
+  const PackedInfo& info;
+  Layout layout;
+  std::byte* payload;
+
+  size_t source_block_bytes() const { return layout.block_len / kCodesPerByte; }
+  size_t zero_point_row_bytes() const { return (layout.blocks * info.bits + 7) / 8; }
+
+  void PackStrip(size_t strip) const {
+    const size_t first = strip * kStripColumns;
+    const size_t columns = std::min(kStripColumns, info.n - first);
+    for (size_t block = 0; block < layout.blocks; ++block) {
+      std::byte* target = payload + layout.block_offset(strip, block);
+      PackCodes(first, columns, block, target);
+      PackScales(first, columns, block, target + layout.scales_offset);
+      PackZeroPoints(first, columns, block, target + layout.zero_points_offset);
+    }
+  }
+
+  void PackCodes(size_t first, size_t columns, size_t block, std::byte* target) const {
+    const size_t valid_k = std::min(layout.block_len, info.k - block * layout.block_len);
+    const size_t column_stride = layout.blocks * source_block_bytes();
+    const uint8_t* source = weights.codes + first * column_stride + block * source_block_bytes();
+    for (size_t unit = 0; unit < layout.units; ++unit) {
+      uint32_t words[kStripColumns] = {};
+      const size_t unit_first = unit * layout.unit_k;
+      const size_t unit_valid = std::min(layout.unit_k, valid_k - std::min(valid_k, unit_first));
+      if (unit_valid != 0) {
+        for (size_t column = 0; column < columns; ++column) {
+          std::memcpy(&words[column], source + column * column_stride + unit * kColumnBytes, kColumnBytes);
+        }
+        // What lies past k is junk that must not reach the kernels.
+        const uint32_t keep = unit_valid == layout.unit_k ? ~0u : (1u << (info.bits * unit_valid)) - 1;
+        for (uint32_t& word : words) word = TransposeCodes2Bit(word & keep);
+      }
+      std::memcpy(target + unit * kUnitBytes, words, kUnitBytes);
+    }
+  }
+
+  void PackScales(size_t first, size_t columns, size_t block, std::byte* target) const {
+    const float* source = weights.scales + first * layout.blocks + block;
+    if (layout.scale_type == ScaleType::kFp32) {
+      float scales[kStripColumns] = {};
+      for (size_t column = 0; column < columns; ++column) scales[column] = source[column * layout.blocks];
+      std::memcpy(target, scales, sizeof(scales));
+    } else {
+      uint16_t scales[kStripColumns] = {};
+      for (size_t column = 0; column < columns; ++column) {
+        FloatToHalfIfExact(source[column * layout.blocks], &scales[column]);
+      }
+      std::memcpy(target, scales, sizeof(scales));
+    }
+  }
+
+  void PackZeroPoints(size_t first, size_t columns, size_t block, std::byte* target) const {
+    float values[kStripColumns] = {};
+    if (layout.zero_point_kind == ZeroPointKind::kUniform) return;
+    for (size_t column = 0; column < columns; ++column) {
+      if (weights.float_zero_points != nullptr) {
+        values[column] = weights.float_zero_points[(first + column) * layout.blocks + block];
+      } else {
+        const size_t bit = block * info.bits;
+        const uint8_t byte = weights.zero_points[(first + column) * zero_point_row_bytes() + bit / 8];
+        values[column] = static_cast<float>((byte >> (bit % 8)) & ((1u << info.bits) - 1));
+      }
+    }
+    if (layout.zero_point_kind == ZeroPointKind::kFloat) {
+      std::memcpy(target, values, sizeof(values));
+    } else {
+      for (size_t column = 0; column < kStripColumns; ++column) {
+        target[column] = static_cast<std::byte>(static_cast<uint8_t>(values[column]));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+Status Pack(const Weights& weights, const PackedInfo& info, std::byte* buffer, size_t bytes,
+            const ParallelFor& parallel) {
+  if (buffer == nullptr || reinterpret_cast<uintptr_t>(buffer) % kPackedAlignment != 0 || bytes < PackedBytes(info)) {
+    return Status::Error("the buffer to pack into needs " + std::to_string(PackedBytes(info)) + " bytes at a multiple of " +
+                         std::to_string(kPackedAlignment));
+  }
+  if (info.n != weights.n || info.k != weights.k || info.bits != weights.bits || info.block_len != weights.block_len) {
+    return Status::Error("the packing plan was made for other weights; call PlanPack on these");
+  }
+  const Packer packer{weights, info, LayoutOf(info), buffer + sizeof(PackedHeader)};
+  parallel(packer.layout.strips, [&](size_t strip) { packer.PackStrip(strip); });
+
+  PackedHeader header{};
+  std::memcpy(header.magic, kPackedMagic, sizeof(header.magic));
+  header.version = kPackedVersion;
+  header.family = kFamilyQnbit;
+  header.format = kFormatQuad;
+  header.bits = info.bits;
+  header.n = info.n;
+  header.k = info.k;
+  header.block_len = info.block_len;
+  header.scale_type = static_cast<uint32_t>(info.scale_type);
+  header.zero_point_kind = static_cast<uint32_t>(info.zero_point_kind);
+  header.uniform_zero_point = info.uniform_zero_point;
+  header.payload_bytes = packer.layout.payload_bytes();
+  header.checksum = PayloadChecksum(packer.payload, header.payload_bytes);
+  std::memcpy(buffer, &header, sizeof(header));
+  return {};
+}
+
+}  // namespace onnxruntime_mlas::qnbit
