@@ -1,0 +1,7 @@
+// What this machine can do at most, measured, for benchmarks to be compared with.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+// Adds clock_hz, peak_ops, peak_instructions, check_peak and read_bandwidth to the module.
+void BindCalibration(pybind11::module_& module);
