@@ -6,7 +6,8 @@ and unstable suites don't. Adding such a suite to the machine's own package list
 new libc, so this uses an apt of its own: a private sources list built from the machine's mirror and
 keyring, private package lists and a private cache. The one package is unpacked, never installed.
 
-Prints the folder that holds onnxruntime_c_api.h. Needs apt-get and dpkg, no root, no Python package.
+Prints the folder that holds onnxruntime_c_api.h. Needs apt-get and dpkg, but neither root nor any
+Python package.
 """
 
 from __future__ import annotations
@@ -110,7 +111,12 @@ def run(command: list[str], cwd: Path | None = None) -> str:
     environment = {**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(
-            command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+            command,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
         )
     except OSError as error:
         raise FetchError(f"can't run {command[0]}: {error.strerror}") from error
