@@ -1,0 +1,101 @@
+// Turns the nodes taken into objects that run, and hands those to ONNX Runtime.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "provider/core/ep.h"
+#include "provider/core/graph.h"
+#include "provider/core/operators.h"
+
+namespace onnxruntime_mlas::provider {
+namespace {
+
+struct NodeComputeInfo : OrtNodeComputeInfo {
+  explicit NodeComputeInfo(std::unique_ptr<CompiledNode> compiled) : OrtNodeComputeInfo{}, node(std::move(compiled)) {
+    ort_version_supported = kOrtApiVersion;
+    CreateState = CreateStateImpl;
+    Compute = ComputeImpl;
+    ReleaseState = ReleaseStateImpl;
+  }
+
+  // A node has no state beyond itself: what a run needs, it allocates for that run.
+  static OrtStatus* ORT_API_CALL CreateStateImpl(OrtNodeComputeInfo* info, OrtNodeComputeContext*,
+                                                 void** state) noexcept {
+    *state = info;
+    return nullptr;
+  }
+  static OrtStatus* ORT_API_CALL ComputeImpl(OrtNodeComputeInfo* info, void*, OrtKernelContext* context) noexcept {
+    return CatchAll([&] { static_cast<const NodeComputeInfo*>(info)->node->Run(context); });
+  }
+  static void ORT_API_CALL ReleaseStateImpl(OrtNodeComputeInfo*, void*) noexcept {}
+
+  std::unique_ptr<CompiledNode> node;
+};
+
+FusedInputs InputNames(Ort::ConstNode fused_node) {
+  FusedInputs names;
+  for (const Ort::ConstValueInfo& input : fused_node.GetInputs()) {
+    names.push_back(input == nullptr ? std::string() : input.GetName());
+  }
+  return names;
+}
+
+}  // namespace
+
+OrtNodeComputeInfo* Ep::CompileGraph(Ort::ConstGraph graph, Ort::ConstNode fused_node) {
+  const std::vector<Ort::ConstNode> nodes = graph.GetNodes();
+  const Operator* op = nodes.size() == 1 ? FindOperator(nodes[0]) : nullptr;
+  if (op == nullptr) {
+    Fail(ORT_EP_FAIL, std::string(kProviderName) + ": asked to compile a graph that it did not claim");
+  }
+  const Ort::ConstNode node = nodes[0];
+  NodeReport entry{.graph = GraphPath(graph),
+                   .output = FirstOutputName(node),
+                   .name = NodeLabel(node),
+                   .op_type = op->op_type,
+                   .taken = true,
+                   .reason = {},
+                   .fields = {}};
+  try {
+    Compiled compiled = op->compile(node, InputNames(fused_node), options_);
+    // Profiles show nodes under the name that ONNX Runtime gave to the fused one.
+    entry.fields = std::move(compiled.fields);
+    entry.fields.emplace_back("fused_name", fused_node.GetName());
+    report_.Put(entry);
+    return std::make_unique<NodeComputeInfo>(std::move(compiled.node)).release();
+  } catch (const std::exception& error) {
+    entry.taken = false;
+    entry.reason = error.what();
+    entry.fields = op->can_run(node, options_).fields;
+    report_.Put(entry);
+    report_.Write();
+    throw;
+  }
+}
+
+OrtStatus* ORT_API_CALL Ep::CompileImpl(OrtEp* ep, const OrtGraph** graphs, const OrtNode** fused_nodes, size_t count,
+                                        OrtNodeComputeInfo** node_compute_infos,
+                                        OrtNode** /*ep_context_nodes*/) noexcept {
+  auto* const self = static_cast<Ep*>(ep);
+  size_t compiled = 0;
+  OrtStatus* const status = CatchAll([&] {
+    for (; compiled < count; ++compiled) {
+      node_compute_infos[compiled] =
+          self->CompileGraph(Ort::ConstGraph(graphs[compiled]), Ort::ConstNode(fused_nodes[compiled]));
+    }
+    self->report_.Write();
+  });
+  if (status != nullptr) {
+    ReleaseNodeComputeInfosImpl(ep, node_compute_infos, compiled);
+    for (size_t i = 0; i < compiled; ++i) node_compute_infos[i] = nullptr;
+  }
+  return status;
+}
+
+void ORT_API_CALL Ep::ReleaseNodeComputeInfosImpl(OrtEp*, OrtNodeComputeInfo** node_compute_infos,
+                                                  size_t count) noexcept {
+  for (size_t i = 0; i < count; ++i) delete static_cast<NodeComputeInfo*>(node_compute_infos[i]);
+}
+
+}  // namespace onnxruntime_mlas::provider

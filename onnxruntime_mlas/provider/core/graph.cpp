@@ -1,0 +1,58 @@
+#include "provider/core/graph.h"
+
+#include <vector>
+
+namespace onnxruntime_mlas::provider {
+namespace {
+
+// The attribute of `parent` that holds `graph`. ONNX Runtime may hand out several objects for one subgraph, so they are
+// told apart by what they contain: the name of the first node's first output is unique in the model's scope.
+std::string AttributeName(Ort::ConstNode parent, Ort::ConstGraph graph) {
+  const std::vector<Ort::ConstNode> nodes = graph.GetNodes();
+  for (const Ort::AttrNameSubgraph& candidate : parent.GetSubgraphs()) {
+    const std::vector<Ort::ConstNode> others = candidate.sub_graph.GetNodes();
+    if (candidate.sub_graph == graph) return candidate.attr_name;
+    if (!nodes.empty() && !others.empty() && FirstOutputName(nodes[0]) == FirstOutputName(others[0])) {
+      return candidate.attr_name;
+    }
+  }
+  return graph.GetName();
+}
+
+}  // namespace
+
+std::string FirstOutputName(Ort::ConstNode node) {
+  for (const Ort::ConstValueInfo& output : node.GetOutputs()) {
+    if (output != nullptr) return output.GetName();
+  }
+  return {};
+}
+
+std::string NodeLabel(Ort::ConstNode node) {
+  std::string name = node.GetName();
+  return name.empty() ? "output '" + FirstOutputName(node) + "'" : name;
+}
+
+std::string GraphPath(Ort::ConstGraph graph) {
+  std::string path;
+  while (graph != nullptr) {
+    const Ort::ConstNode parent = graph.GetParentNode();
+    if (parent == nullptr) break;
+    path = NodeLabel(parent) + "/" + AttributeName(parent, graph) + (path.empty() ? "" : "/") + path;
+    graph = parent.GetGraph();
+  }
+  return path;
+}
+
+int64_t IntAttribute(Ort::ConstNode node, const char* name, int64_t fallback) {
+  const OrtApi& api = Ort::GetApi();
+  const OrtOpAttr* attribute = nullptr;
+  const Ort::Status found(api.Node_GetAttributeByName(node, name, &attribute));
+  if (!found.IsOK() || attribute == nullptr) return fallback;
+  int64_t value = fallback;
+  size_t bytes = 0;
+  Ort::ThrowOnError(api.ReadOpAttr(attribute, ORT_OP_ATTR_INT, &value, sizeof(value), &bytes));
+  return value;
+}
+
+}  // namespace onnxruntime_mlas::provider

@@ -1,0 +1,22 @@
+// Reading an OrtGraph: names for people, attributes with their defaults.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "provider/core/ort.h"
+
+namespace onnxruntime_mlas::provider {
+
+// The node's name; where it has none, "output 'y'" after its first output.
+std::string NodeLabel(Ort::ConstNode node);
+
+std::string FirstOutputName(Ort::ConstNode node);
+
+// "" for the main graph, else e.g. "if_3/then_branch": the names of the node and of the attribute that hold it.
+std::string GraphPath(Ort::ConstGraph graph);
+
+// `fallback` also stands in for attributes that this ONNX Runtime's schema doesn't know yet.
+int64_t IntAttribute(Ort::ConstNode node, const char* name, int64_t fallback);
+
+}  // namespace onnxruntime_mlas::provider

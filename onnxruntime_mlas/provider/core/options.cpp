@@ -1,0 +1,84 @@
+#include "provider/core/options.h"
+
+#include <string_view>
+#include <vector>
+
+namespace onnxruntime_mlas::provider {
+namespace {
+
+Status SetIsa(const char* value, Options* options) { return SelectIsa(value, &options->isa); }
+
+Status SetAccuracyLevel(const char* value, Options* options) {
+  const std::string_view text = value;
+  if (text.size() != 1 || text[0] < '0' || text[0] > '4') {
+    return Status::Error("'" + std::string(text) + "' is not one of 0, 1, 2, 3, 4");
+  }
+  options->accuracy_level = text[0] - '0';
+  return {};
+}
+
+Status SetReport(const char* value, Options* options) {
+  if (*value == '\0') return Status::Error("the path is empty; leave the option out for no report");
+  options->report = value;
+  return {};
+}
+
+struct Option {
+  const char* key;
+  Status (*set)(const char* value, Options* options);
+};
+
+// isa             the ISA whose kernels run (default: ORT_MLAS_ISA, else the fastest that this machine has)
+// accuracy_level  used in place of every node's attribute: 4 computes in int8, 0..3 in fp32
+// report          path of a JSON file that lists every node of our operators, taken or not
+constexpr Option kOptions[] = {
+    {"isa", SetIsa},
+    {"accuracy_level", SetAccuracyLevel},
+    {"report", SetReport},
+};
+
+const Option* FindOption(std::string_view key) {
+  for (const Option& option : kOptions) {
+    if (key == option.key) return &option;
+  }
+  return nullptr;
+}
+
+std::string KnownKeys() {
+  std::string keys;
+  for (const Option& option : kOptions) keys += (keys.empty() ? "" : ", ") + std::string(option.key);
+  return keys;
+}
+
+}  // namespace
+
+Options ReadOptions(const OrtSessionOptions& session_options) {
+  OrtKeyValuePairs* raw = nullptr;
+  Ort::ThrowOnError(Ort::GetApi().GetSessionOptionsConfigEntries(&session_options, &raw));
+  const Ort::KeyValuePairs entries(raw);
+  std::vector<const char*> keys;
+  std::vector<const char*> values;
+  entries.GetKeyValuePairs(keys, values);
+
+  Options options;
+  const char* isa = nullptr;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const std::string_view key = keys[i];
+    if (key == "ep.context_enable") options.ep_context = std::string_view(values[i]) == "1";
+    if (!key.starts_with(kOptionPrefix)) continue;
+    const std::string_view name = key.substr(std::string_view(kOptionPrefix).size());
+    const Option* option = FindOption(name);
+    if (option == nullptr) {
+      Fail(ORT_INVALID_ARGUMENT,
+           std::string(kProviderName) + ": unknown option '" + std::string(name) + "'; known options: " + KnownKeys());
+    }
+    if (option->set == SetIsa) isa = values[i];
+    FailIfError(option->set(values[i], &options), ORT_INVALID_ARGUMENT,
+                std::string(kProviderName) + ": option '" + std::string(name) + "'");
+  }
+  // Without the option the choice is still to be made: by the environment, else by what the machine has.
+  if (isa == nullptr) FailIfError(SetIsa(nullptr, &options), ORT_INVALID_ARGUMENT, kProviderName);
+  return options;
+}
+
+}  // namespace onnxruntime_mlas::provider

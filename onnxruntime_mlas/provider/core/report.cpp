@@ -1,0 +1,102 @@
+#include "provider/core/report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "provider/core/ort.h"
+
+namespace onnxruntime_mlas::provider {
+namespace {
+
+std::string Quoted(const std::string& text) {
+  std::string json = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      json += '\\';
+      json += c;
+    } else if (byte < 0x20) {
+      char escape[8];
+      std::snprintf(escape, sizeof(escape), "\\u%04x", byte);
+      json += escape;
+    } else {
+      json += c;
+    }
+  }
+  return json + '"';
+}
+
+std::string ValueJson(const Field& field) {
+  if (const auto* number = std::get_if<int64_t>(&field.second)) return std::to_string(*number);
+  if (const auto* text = std::get_if<std::string>(&field.second)) return Quoted(*text);
+  std::string json = "[";
+  for (const std::string& item : std::get<std::vector<std::string>>(field.second)) {
+    json += (json.size() > 1 ? ", " : "") + Quoted(item);
+  }
+  return json + "]";
+}
+
+std::string NodeJson(const NodeReport& node) {
+  std::string json = "{\"name\": " + Quoted(node.name) + ", \"op_type\": " + Quoted(node.op_type) +
+                     ", \"graph\": " + Quoted(node.graph) + ", \"output\": " + Quoted(node.output) +
+                     ", \"taken\": " + (node.taken ? "true" : "false") + ", \"reason\": " + Quoted(node.reason);
+  for (const Field& field : node.fields) json += ", " + Quoted(field.first) + ": " + ValueJson(field);
+  return json + "}";
+}
+
+[[noreturn]] void FailOnFile(const std::string& path, const char* verb, int error) {
+  Fail(ORT_FAIL,
+       std::string(kProviderName) + ": can't " + verb + " '" + path + "' for option 'report': " + std::strerror(error));
+}
+
+}  // namespace
+
+Report::Report(std::string path, Isa isa) : path_(std::move(path)), isa_(isa) {}
+
+void Report::Put(NodeReport node) {
+  const auto same = std::find_if(nodes_.begin(), nodes_.end(), [&](const NodeReport& other) {
+    return other.graph == node.graph && other.output == node.output;
+  });
+  if (same != nodes_.end()) {
+    *same = std::move(node);
+  } else {
+    nodes_.push_back(std::move(node));
+  }
+}
+
+std::string Report::Json() const {
+  std::string json = "{\n  \"provider\": " + Quoted(kProviderName) + ",\n  \"version\": " + Quoted(ORT_MLAS_VERSION) +
+                     ",\n  \"isa\": " + Quoted(InfoOf(isa_).name) + ",\n  \"nodes\": [";
+  for (size_t i = 0; i < nodes_.size(); ++i) json += (i == 0 ? "\n    " : ",\n    ") + NodeJson(nodes_[i]);
+  return json + (nodes_.empty() ? "]\n}\n" : "\n  ]\n}\n");
+}
+
+void Report::Write() const {
+  if (path_.empty()) return;
+  // Process and counter: sessions of several processes or threads may be told the same path.
+  static std::atomic<unsigned> counter{0};
+  const std::string temporary =
+      path_ + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
+  const std::string json = Json();
+  std::FILE* const file = std::fopen(temporary.c_str(), "wb");
+  if (file == nullptr) FailOnFile(temporary, "create", errno);
+  const bool written = std::fwrite(json.data(), 1, json.size(), file) == json.size();
+  const int write_error = errno;
+  if (std::fclose(file) != 0 || !written) {
+    const int error = written ? errno : write_error;
+    std::remove(temporary.c_str());
+    FailOnFile(temporary, "write", error);
+  }
+  if (std::rename(temporary.c_str(), path_.c_str()) != 0) {
+    const int error = errno;
+    std::remove(temporary.c_str());
+    FailOnFile(path_, "replace", error);
+  }
+}
+
+}  // namespace onnxruntime_mlas::provider

@@ -1,0 +1,74 @@
+// A compiled MatMulNBits node.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "onnxruntime_mlas/qnbit.h"
+#include "provider/core/aligned_buffer.h"
+#include "provider/ops/matmul_nbits/shapes.h"
+
+namespace onnxruntime_mlas::provider::matmul_nbits {
+
+// Where an input comes from at run time.
+struct InputSlot {
+  static constexpr size_t kNone = static_cast<size_t>(-1);
+  size_t index = kNone;  // among the fused node's inputs; kNone: left out by the model, or dropped after Compile
+  InputLabel label;
+
+  bool passed() const { return index != kNone; }
+};
+
+struct Kernel : CompiledNode {
+  void Run(OrtKernelContext* context) const override;
+
+  std::string where;
+  Dims dims;
+  qnbit::ComputeType compute = qnbit::ComputeType::kFp32;
+  Isa isa = Isa::kPortable;
+  std::array<InputSlot, kInputCount> slots;
+
+  // Set when the weights are constant; else every run packs its own.
+  bool constant_weights = false;
+  AlignedBuffer packed;
+  qnbit::PackedView view;
+  std::vector<int32_t> gather;  // empty: A is read in order
+
+  std::vector<float> bias;  // empty: there is none, or it is passed at run time
+
+  Ort::MemoryInfo memory_info = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
+};
+
+using Tensors = std::array<Tensor, kInputCount>;  // data null: the input is left out
+
+// Weights that point into checked tensors. Float zero points of 16 bits are widened into `widened`.
+qnbit::Weights MakeWeights(const Dims& dims, const Tensors& tensors, std::vector<float>* widened);
+
+// Packs checked tensors. `plan` is PlanPack or PlanPackGeneral; `allocate(bytes)` gives kPackedAlignment-aligned
+// memory that outlives `view`.
+template <class Plan, class Allocate>
+void PackWeights(const std::string& where, const InputLabel& group_index_label, const Dims& dims,
+                 const Tensors& tensors, OrtErrorCode code, Plan plan, Allocate allocate, const ParallelFor& parallel,
+                 qnbit::PackedView* view, std::vector<int32_t>* gather) {
+  std::vector<float> widened;
+  qnbit::Weights weights = MakeWeights(dims, tensors, &widened);
+  qnbit::RegroupedWeights regrouped;
+  gather->clear();
+  if (tensors[kGroupIndex].data != nullptr) {
+    FailIfError(qnbit::Regroup(weights, tensors[kGroupIndex].as<int32_t>(), &regrouped), code, group_index_label.where);
+    weights = regrouped.weights;
+    *gather = std::move(regrouped.gather);
+  }
+  qnbit::PackedInfo info;
+  FailIfError(plan(weights, &info), code, where);
+  const size_t bytes = qnbit::PackedBytes(info);
+  std::byte* const buffer = allocate(bytes);
+  FailIfError(qnbit::Pack(weights, info, buffer, bytes, parallel), code, where);
+  FailIfError(qnbit::OpenPacked(buffer, bytes, false, view), ORT_FAIL, where);
+}
+
+}  // namespace onnxruntime_mlas::provider::matmul_nbits

@@ -1,0 +1,115 @@
+// One run of a compiled node: check what is passed, pack what is not constant, multiply.
+#include <algorithm>
+#include <optional>
+
+#include "provider/ops/matmul_nbits/kernel.h"
+
+namespace onnxruntime_mlas::provider::matmul_nbits {
+namespace {
+
+// Runs tasks on the session's intra-op threads. One batch per task: tasks are few and may take unequal time.
+void RunOnSessionThreads(void* context, size_t count, ParallelFor::Task task, void* task_context) {
+  OrtStatus* const status = Ort::GetApi().KernelContext_ParallelFor(static_cast<const OrtKernelContext*>(context), task,
+                                                                    count, count, task_context);
+  if (status == nullptr) return;
+  // ONNX Runtime refuses before it starts any task, never halfway.
+  Ort::GetApi().ReleaseStatus(status);
+  for (size_t i = 0; i < count; ++i) task(task_context, i);
+}
+
+std::optional<Tensor> PassedTensor(OrtKernelContext* context, const InputSlot& slot) {
+  if (!slot.passed()) return std::nullopt;
+  const OrtValue* value = nullptr;
+  Ort::ThrowOnError(Ort::GetApi().KernelContext_GetInput(context, slot.index, &value));
+  if (value == nullptr) Fail(ORT_INVALID_ARGUMENT, slot.label.where + " has no value in this run");
+  return ReadTensor(value);
+}
+
+float HalfToFloat(uint16_t bits) { return static_cast<float>(Ort::Float16_t::FromBits(bits)); }
+float BFloat16ToFloat(uint16_t bits) { return static_cast<float>(Ort::BFloat16_t::FromBits(bits)); }
+
+void FillWithBias(size_t rows, size_t n, const float* bias, float* c) {
+  for (size_t row = 0; row < rows; ++row) {
+    if (bias != nullptr) {
+      std::copy_n(bias, n, c + row * n);
+    } else {
+      std::fill_n(c + row * n, n, 0.0f);
+    }
+  }
+}
+
+}  // namespace
+
+qnbit::Weights MakeWeights(const Dims& dims, const Tensors& tensors, std::vector<float>* widened) {
+  qnbit::Weights weights{.n = dims.n, .k = dims.k, .bits = 2, .block_len = static_cast<uint32_t>(dims.block_size)};
+  weights.codes = tensors[kB].as<uint8_t>();
+  weights.scales = tensors[kScales].as<float>();
+  const Tensor& zero_points = tensors[kZeroPoints];
+  if (zero_points.data == nullptr) return weights;
+  if (zero_points.type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8) {
+    weights.zero_points = zero_points.as<uint8_t>();
+  } else if (zero_points.type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) {
+    weights.float_zero_points = zero_points.as<float>();
+  } else {
+    const auto* const bits = zero_points.as<uint16_t>();
+    const bool half = zero_points.type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16;
+    widened->resize(dims.n * dims.k_blocks);
+    std::transform(bits, bits + widened->size(), widened->begin(), half ? HalfToFloat : BFloat16ToFloat);
+    weights.float_zero_points = widened->data();
+  }
+  return weights;
+}
+
+void Kernel::Run(OrtKernelContext* context) const {
+  const std::optional<Tensor> a = PassedTensor(context, slots[kA]);
+  if (!a) Fail(ORT_FAIL, where + ": ONNX Runtime passes no input A");
+  const size_t rows = CheckActivations(dims, *a, slots[kA].label);
+
+  // Every input passed is checked, whether or not this run comes to read it.
+  Tensors tensors;
+  for (const size_t input : {kB, kScales, kZeroPoints, kGroupIndex, kBias}) {
+    const std::optional<Tensor> tensor = PassedTensor(context, slots[input]);
+    if (!tensor) continue;
+    CheckTensor(dims, input, *tensor, slots[input].label, ORT_INVALID_ARGUMENT);
+    tensors[input] = *tensor;
+  }
+  const float* const bias_data = !bias.empty() ? bias.data() : tensors[kBias].as<float>();
+
+  std::vector<int64_t> output_shape = a->shape;
+  output_shape.back() = static_cast<int64_t>(dims.n);
+  OrtValue* output = nullptr;
+  Ort::ThrowOnError(
+      Ort::GetApi().KernelContext_GetOutput(context, 0, output_shape.data(), output_shape.size(), &output));
+  if (rows == 0 || dims.n == 0) return;
+  auto* const c = Ort::UnownedValue{output}.GetTensorMutableData<float>();
+  if (dims.k == 0) return FillWithBias(rows, dims.n, bias_data, c);
+
+  const ParallelFor parallel{.runner = RunOnSessionThreads, .runner_context = context};
+  Scratch scratch(context, memory_info);
+  qnbit::PackedView run_view;
+  std::vector<int32_t> run_gather;
+  if (!constant_weights) {
+    PackWeights(
+        where, slots[kGroupIndex].label, dims, tensors, ORT_INVALID_ARGUMENT, qnbit::PlanPackGeneral,
+        [&](size_t bytes) { return scratch.Allocate(bytes); }, parallel, &run_view, &run_gather);
+  }
+  const std::vector<int32_t>& gather_in_use = constant_weights ? gather : run_gather;
+
+  qnbit::GemmArgs args;
+  args.m = rows;
+  args.a = a->as<float>();
+  args.lda = dims.k;
+  args.gather = gather_in_use.empty() ? nullptr : gather_in_use.data();
+  args.b = constant_weights ? &view : &run_view;
+  args.bias = bias_data;
+  args.c = c;
+  args.ldc = dims.n;
+  args.compute = compute;
+  args.isa = isa;
+  args.workspace_bytes = qnbit::WorkspaceBytes(args);
+  args.workspace = scratch.Allocate(args.workspace_bytes);
+  args.parallel = parallel;
+  FailIfError(qnbit::Gemm(args), ORT_FAIL, where);
+}
+
+}  // namespace onnxruntime_mlas::provider::matmul_nbits

@@ -1,0 +1,166 @@
+#include "provider/ops/matmul_nbits/shapes.h"
+
+#include <limits>
+#include <span>
+
+namespace onnxruntime_mlas::provider::matmul_nbits {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+constexpr int64_t kMinBlockSize = 16;
+constexpr int64_t kMaxBlockSize = 256;
+// Bounds n * k with room for what a packed element may take.
+constexpr int64_t kMaxElements = std::numeric_limits<int64_t>::max() / 64;
+
+std::string Text(const Shape& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ",") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+std::string Text(const std::vector<Shape>& shapes) {
+  std::string text;
+  for (const Shape& shape : shapes) text += (text.empty() ? "" : " or ") + Text(shape);
+  return text;
+}
+
+std::string DimsText(const Dims& dims) {
+  return "N = " + std::to_string(dims.n) + ", K = " + std::to_string(dims.k) +
+         ", block_size = " + std::to_string(dims.block_size) + " and bits = 2";
+}
+
+const char* TypeName(ONNXTensorElementDataType type) {
+  switch (type) {
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
+      return "float";
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16:
+      return "float16";
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16:
+      return "bfloat16";
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8:
+      return "uint8";
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
+      return "int32";
+    default:
+      return "another type";
+  }
+}
+
+bool IsFloatingPoint(ONNXTensorElementDataType type) {
+  return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT || type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16 ||
+         type == ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16;
+}
+
+bool TypeFits(size_t input, ONNXTensorElementDataType type) {
+  switch (input) {
+    case kB:
+      return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
+    case kZeroPoints:
+      return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8 || IsFloatingPoint(type);
+    case kGroupIndex:
+      return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32;
+    default:
+      return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+  }
+}
+
+// The shapes that the operator allows. Products can't overflow: CheckAttributes bounds n * k.
+std::vector<Shape> AllowedShapes(const Dims& dims, size_t input, ONNXTensorElementDataType type) {
+  const auto n = static_cast<int64_t>(dims.n);
+  const auto k_blocks = static_cast<int64_t>(dims.k_blocks);
+  switch (input) {
+    case kB:
+      return {{n, k_blocks, static_cast<int64_t>(dims.block_bytes)}};
+    case kScales:
+      return {{n, k_blocks}, {n * k_blocks}};  // older models have one flat dim
+    case kZeroPoints: {
+      const bool packed = type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
+      const int64_t columns = packed ? static_cast<int64_t>(dims.zero_point_bytes) : k_blocks;
+      return {{n, columns}, {n * columns}};
+    }
+    case kGroupIndex:
+      return {{static_cast<int64_t>(dims.k)}, {k_blocks * static_cast<int64_t>(dims.block_size)}};  // padded
+    default:
+      return {{n}};
+  }
+}
+
+[[noreturn]] void FailOnAttributes(const Node& node, const std::string& what) {
+  Fail(ORT_INVALID_GRAPH, node.Where() + ": " + what);
+}
+
+}  // namespace
+
+Dims CheckAttributes(const Node& node) {
+  const Attributes& attributes = node.attributes;
+  const int64_t block_size = attributes.block_size;
+  const bool power_of_two = block_size > 0 && (block_size & (block_size - 1)) == 0;
+  if (!power_of_two || block_size < kMinBlockSize || block_size > kMaxBlockSize) {
+    FailOnAttributes(node, "attribute block_size = " + std::to_string(block_size) +
+                               " must be 16, 32, 64, 128 or 256 where bits = 2");
+  }
+  if (attributes.n < 0 || attributes.k < 0) {
+    FailOnAttributes(node, "attributes N = " + std::to_string(attributes.n) +
+                               " and K = " + std::to_string(attributes.k) + " must not be negative");
+  }
+  if (attributes.n > kMaxElements || attributes.k > kMaxElements ||
+      (attributes.k > 0 && attributes.n > kMaxElements / (attributes.k + block_size))) {
+    FailOnAttributes(node, "attributes N = " + std::to_string(attributes.n) +
+                               " and K = " + std::to_string(attributes.k) + " name more weights than can be addressed");
+  }
+  Dims dims;
+  dims.n = static_cast<size_t>(attributes.n);
+  dims.k = static_cast<size_t>(attributes.k);
+  dims.block_size = static_cast<size_t>(block_size);
+  dims.k_blocks = (dims.k + dims.block_size - 1) / dims.block_size;
+  dims.block_bytes = dims.block_size * 2 / 8;
+  dims.zero_point_bytes = (dims.k_blocks * 2 + 7) / 8;
+  return dims;
+}
+
+InputLabel LabelOf(const Node& node, size_t input) {
+  return {node.Where() + ": input " + InputName(input) + " ('" + node.inputs[input].name + "')"};
+}
+
+Tensor ReadTensor(const OrtValue* value) {
+  const Ort::ConstValue tensor{value};
+  const Ort::TensorTypeAndShapeInfo info = tensor.GetTensorTypeAndShapeInfo();
+  return {.data = tensor.GetTensorRawData(), .type = info.GetElementType(), .shape = info.GetShape()};
+}
+
+void CheckTensor(const Dims& dims, size_t input, const Tensor& tensor, const InputLabel& label, OrtErrorCode code) {
+  if (!TypeFits(input, tensor.type)) {
+    Fail(code, label.where + " holds elements of " + TypeName(tensor.type) + ", which the operator does not allow");
+  }
+  const std::vector<Shape> allowed = AllowedShapes(dims, input, tensor.type);
+  for (const Shape& shape : allowed) {
+    if (tensor.shape == shape) return;
+  }
+  Fail(code, label.where + " has shape " + Text(tensor.shape) + ", but " + DimsText(dims) + " need " + Text(allowed));
+}
+
+size_t CheckActivations(const Dims& dims, const Tensor& a, const InputLabel& label) {
+  if (a.type != ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) {
+    Fail(ORT_INVALID_ARGUMENT, label.where + " holds elements of " + TypeName(a.type) + " where float is expected");
+  }
+  if (a.shape.empty() || a.shape.back() != static_cast<int64_t>(dims.k)) {
+    Fail(ORT_INVALID_ARGUMENT, label.where + " has shape " + Text(a.shape) + ", but K = " + std::to_string(dims.k) +
+                                   " needs [...," + std::to_string(dims.k) + "]");
+  }
+  const std::span<const int64_t> leading(a.shape.data(), a.shape.size() - 1);
+  size_t rows = 1;
+  for (const int64_t dim : leading) {
+    if (dim == 0) return 0;
+  }
+  for (const int64_t dim : leading) {
+    // Only a tensor without elements (K = 0) can have leading dims whose product overflows.
+    if (rows > static_cast<size_t>(kMaxElements / dim)) {
+      Fail(ORT_INVALID_ARGUMENT, label.where + " has shape " + Text(a.shape) + ", more rows than can be addressed");
+    }
+    rows *= static_cast<size_t>(dim);
+  }
+  return rows;
+}
+
+}  // namespace onnxruntime_mlas::provider::matmul_nbits
