@@ -1,0 +1,89 @@
+#include "arrays.h"
+
+#include <cstdlib>
+#include <new>
+
+#include "onnxruntime_mlas/packed_buffer.h"
+
+namespace onnxruntime_mlas::bindings {
+
+void Refuse(const std::string& message) { throw py::value_error(message); }
+
+std::string Describe(const Shape& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+Shape ShapeOf(const py::array& array) { return Shape(array.shape(), array.shape() + array.ndim()); }
+
+void CheckType(std::string_view name, const py::array& array, const py::dtype& dtype, py::ssize_t rank) {
+  if (!array.dtype().equal(dtype)) {
+    Refuse(std::string(name) + " must have dtype " + std::string(py::str(dtype)) + ", got " +
+           std::string(py::str(array.dtype())));
+  }
+  if (array.ndim() != rank) {
+    Refuse(std::string(name) + " must have " + std::to_string(rank) + " dimension(s), got shape " +
+           Describe(ShapeOf(array)));
+  }
+  if (reinterpret_cast<uintptr_t>(array.data()) % static_cast<uintptr_t>(dtype.itemsize()) != 0) {
+    Refuse(std::string(name) + " starts at an address that is not a multiple of its element size; pass a copy");
+  }
+}
+
+void CheckShape(std::string_view name, const py::array& array, const Shape& shape) {
+  const Shape actual = ShapeOf(array);
+  if (actual != shape) Refuse(std::string(name) + " must have shape " + Describe(shape) + ", got " + Describe(actual));
+}
+
+void CheckContiguous(std::string_view name, const py::array& array) {
+  if ((array.flags() & py::array::c_style) == 0) {
+    Refuse(std::string(name) + " must be C-contiguous; pass numpy.ascontiguousarray(" + std::string(name) + ")");
+  }
+}
+
+void CheckWritable(std::string_view name, const py::array& array) {
+  if (!array.writeable()) Refuse(std::string(name) + " is read-only; pass a writable array");
+}
+
+size_t RowStride(std::string_view name, const py::array& array) {
+  CheckType(name, array, py::dtype::of<float>(), 2);
+  constexpr py::ssize_t kItem = sizeof(float);
+  const py::ssize_t rows = array.shape(0);
+  const py::ssize_t columns = array.shape(1);
+  // numpy gives meaningless strides to dimensions of length 0 and 1.
+  if (columns > 1 && array.strides(1) != kItem) {
+    Refuse(std::string(name) +
+           " must have contiguous columns (its rows may be strided); pass numpy.ascontiguousarray(" +
+           std::string(name) + ")");
+  }
+  if (rows <= 1) return static_cast<size_t>(columns);
+  const py::ssize_t stride = array.strides(0);
+  if (stride % kItem != 0 || stride < columns * kItem) {
+    Refuse(std::string(name) + " has a row stride of " + std::to_string(stride) +
+           " bytes; it must be a multiple of 4 and " + "at least " + std::to_string(columns * kItem) +
+           ", so that rows don't overlap: pass a copy");
+  }
+  return static_cast<size_t>(stride / kItem);
+}
+
+Extent ExtentOf(const py::array& array) {
+  const auto* begin = static_cast<const std::byte*>(array.data());
+  if (array.size() == 0) return {begin, begin};
+  const std::byte* end = begin + array.itemsize();
+  for (py::ssize_t i = 0; i < array.ndim(); ++i) {
+    const py::ssize_t span = (array.shape(i) - 1) * array.strides(i);
+    (span < 0 ? begin : end) += span;
+  }
+  return {begin, end};
+}
+
+py::array_t<uint8_t> AlignedBytes(size_t bytes) {
+  const size_t rounded = CeilDiv(bytes == 0 ? 1 : bytes, kPackedAlignment) * kPackedAlignment;
+  void* memory = std::aligned_alloc(kPackedAlignment, rounded);
+  if (memory == nullptr) throw std::bad_alloc();
+  py::capsule owner(memory, [](void* block) { std::free(block); });
+  return py::array_t<uint8_t>(static_cast<py::ssize_t>(bytes), static_cast<const uint8_t*>(memory), owner);
+}
+
+}  // namespace onnxruntime_mlas::bindings

@@ -1,0 +1,194 @@
+"""The packed buffer and its quad format in numpy, independent of the library's own layout code.
+
+Header, 128 bytes, little endian: magic "ORTMLAS" and NUL; uint32 version, family, format, bits;
+uint64 n, k; uint32 block length, scale type, zero point kind, uniform zero point; uint64 payload
+bytes, checksum; zeros.
+
+Payload. N is padded to strips of 16 columns, which follow each other. A strip holds its blocks in k
+order; a block holds, with nothing between them,
+    block_len / 16 units of 64 bytes: byte 4*c + j of unit u holds, at bits 2p and 2p+1, the code
+                                      of column c at k = 16u + 4p + j (p and j in 0..3)
+    16 scales                         float16 or float32
+    16 zero points                    uniform: nothing; per block: one byte each; float: float32
+Padding, columns from N on and k from K on, has code 0, scale 0 and zero point 0.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from oracle import Float32Array, Uint8Array, Weights, ceil_div, integer_zero_points, unpack_codes
+
+STRIP_COLUMNS = 16
+HEADER_BYTES = 128
+HEADER = struct.Struct("<8sIIIIQQIIIIQQ56x")
+MAGIC = b"ORTMLAS\0"
+VERSION = 1
+FAMILY_QNBIT = 1
+FORMAT_QUAD = 1
+SCALE_FP16, SCALE_FP32 = 0, 1
+ZERO_POINT_UNIFORM, ZERO_POINT_PER_BLOCK, ZERO_POINT_FLOAT = 0, 1, 2
+
+WORD = 2**64 - 1
+FNV_PRIME = 0x100000001B3
+FNV_BASIS = 0xCBF29CE484222325
+CHECKSUM_CHAINS = 4
+
+
+@dataclass(frozen=True)
+class Header:
+    """Fields by which tests forge headers with `dataclasses.replace`."""
+
+    n: int
+    k: int
+    block_len: int
+    scale_type: int
+    zero_point_kind: int
+    uniform_zero_point: int
+    payload_bytes: int
+    checksum: int
+    bits: int = 2
+    magic: bytes = MAGIC
+    version: int = VERSION
+    family: int = FAMILY_QNBIT
+    format: int = FORMAT_QUAD
+
+    def to_bytes(self) -> bytes:
+        return HEADER.pack(
+            self.magic,
+            self.version,
+            self.family,
+            self.format,
+            self.bits,
+            self.n,
+            self.k,
+            self.block_len,
+            self.scale_type,
+            self.zero_point_kind,
+            self.uniform_zero_point,
+            self.payload_bytes,
+            self.checksum,
+        )
+
+
+def read_header(buffer: Uint8Array) -> Header:
+    magic, version, family, fmt, bits, n, k, block, scale, kind, uniform, payload, checksum = (
+        HEADER.unpack_from(buffer.tobytes())
+    )
+    return Header(
+        n, k, block, scale, kind, uniform, payload, checksum, bits, magic, version, family, fmt
+    )
+
+
+def payload_checksum(payload: bytes) -> int:
+    """FNV-1a over 64-bit words dealt to four chains, folded with the length; odd bytes last."""
+    chains = [FNV_BASIS + i for i in range(CHECKSUM_CHAINS)]
+    whole = len(payload) // (8 * CHECKSUM_CHAINS) * (8 * CHECKSUM_CHAINS)
+    for i, word in enumerate(np.frombuffer(payload[:whole], "<u8").tolist()):
+        mixed = ((chains[i % CHECKSUM_CHAINS] ^ word) * FNV_PRIME) & WORD
+        chains[i % CHECKSUM_CHAINS] = mixed ^ (mixed >> 32)
+    total = FNV_BASIS ^ len(payload)
+    for item in [*chains, *payload[whole:]]:
+        total = ((total ^ item) * FNV_PRIME) & WORD
+    return total
+
+
+def scale_type_of(scales: Float32Array) -> int:
+    """The smallest type that keeps every scale."""
+    with np.errstate(over="ignore"):
+        kept = scales.astype(np.float16).astype(np.float32)
+    return SCALE_FP16 if np.array_equal(kept, scales, equal_nan=True) else SCALE_FP32
+
+
+def zero_point_kind_of(weights: Weights) -> tuple[int, int]:
+    """The smallest kind that keeps every zero point, and the uniform value or else the default."""
+    default = 2 ** (weights.bits - 1)
+    if not integer_zero_points(weights):
+        return ZERO_POINT_FLOAT, default
+    values = weights.zero_point_values()
+    if (values == values[0, 0]).all():
+        return ZERO_POINT_UNIFORM, int(values[0, 0])
+    return ZERO_POINT_PER_BLOCK, default
+
+
+def pack(weights: Weights, *, general: bool = False) -> Uint8Array:
+    """The whole buffer, uint8 [bytes]; `general`: float32 scales, zero points as they were given."""
+    kind, uniform = zero_point_kind_of(weights)
+    scale_type = scale_type_of(weights.scales)
+    if general:
+        scale_type, uniform = SCALE_FP32, 2 ** (weights.bits - 1)
+        given = weights.zero_points
+        kind = ZERO_POINT_UNIFORM
+        if given is not None:
+            kind = ZERO_POINT_PER_BLOCK if given.dtype == np.uint8 else ZERO_POINT_FLOAT
+    strips = ceil_div(weights.n, STRIP_COLUMNS)
+    blocks, block_len = weights.k_blocks, weights.block_size
+    codes = np.zeros((strips * STRIP_COLUMNS, blocks * block_len), np.uint8)
+    codes[: weights.n, : weights.k] = unpack_codes(weights.codes, weights.k, weights.bits)
+    parts = [_units(codes.reshape(strips, STRIP_COLUMNS, blocks, block_len // 16, 4, 4))]
+    parts.append(_columns(weights.scales, np.dtype("<f2" if scale_type == SCALE_FP16 else "<f4")))
+    if kind != ZERO_POINT_UNIFORM:
+        zero_points = weights.zero_point_values()
+        parts.append(
+            _columns(zero_points, np.dtype("u1" if kind == ZERO_POINT_PER_BLOCK else "<f4"))
+        )
+    payload = np.concatenate(parts, axis=2).tobytes()
+    header = Header(
+        weights.n,
+        weights.k,
+        block_len,
+        scale_type,
+        kind,
+        uniform,
+        len(payload),
+        payload_checksum(payload),
+    )
+    return np.frombuffer(header.to_bytes() + payload, np.uint8)
+
+
+def _units(codes: Uint8Array) -> Uint8Array:
+    """[strip, column, block, unit, p, j] -> bytes [strip, block, unit * (column, j)]."""
+    planes = codes.transpose(0, 2, 3, 1, 5, 4).astype(np.uint32)
+    unit_bytes = (planes << (2 * np.arange(4, dtype=np.uint32))).sum(axis=-1).astype(np.uint8)
+    return unit_bytes.reshape(*unit_bytes.shape[:2], -1)
+
+
+def _columns(values: npt.NDArray[np.floating], dtype: np.dtype[np.generic]) -> Uint8Array:
+    """[N, k_blocks] -> bytes [strip, block, 16 values]."""
+    n, blocks = values.shape
+    padded = np.zeros((ceil_div(n, STRIP_COLUMNS) * STRIP_COLUMNS, blocks), dtype)
+    padded[:n] = values
+    by_strip = np.ascontiguousarray(padded.reshape(-1, STRIP_COLUMNS, blocks).transpose(0, 2, 1))
+    return by_strip.view(np.uint8).reshape(by_strip.shape[0], blocks, -1)
+
+
+def unpack(buffer: Uint8Array) -> tuple[Uint8Array, Float32Array, Float32Array]:
+    """Codes, one byte each [N, K], scales and zero points, both [N, k_blocks], of a buffer."""
+    header = read_header(buffer)
+    blocks, units = ceil_div(header.k, header.block_len), header.block_len // 16
+    strips = ceil_div(header.n, STRIP_COLUMNS)
+    payload = buffer[HEADER_BYTES:].reshape(strips, blocks, -1)
+    quads = payload[:, :, : units * 64].reshape(strips, blocks, units, STRIP_COLUMNS, 4)
+    fields = (quads[..., None, :] >> (2 * np.arange(4, dtype=np.uint8))[:, None]) & np.uint8(3)
+    codes = fields.transpose(0, 3, 1, 2, 4, 5).reshape(strips * STRIP_COLUMNS, -1)[
+        : header.n, : header.k
+    ]
+    scale_bytes = STRIP_COLUMNS * (2 if header.scale_type == SCALE_FP16 else 4)
+    scale_part = payload[:, :, units * 64 : units * 64 + scale_bytes]
+    scales = _from_columns(
+        scale_part, "<f2" if header.scale_type == SCALE_FP16 else "<f4", header.n
+    )
+    if header.zero_point_kind == ZERO_POINT_UNIFORM:
+        return codes, scales, np.full_like(scales, header.uniform_zero_point)
+    rest = payload[:, :, units * 64 + scale_bytes :]
+    kind = "u1" if header.zero_point_kind == ZERO_POINT_PER_BLOCK else "<f4"
+    return codes, scales, _from_columns(rest, kind, header.n)
+
+
+def _from_columns(part: Uint8Array, dtype: str, n: int) -> Float32Array:
+    values = np.ascontiguousarray(part).view(dtype).astype(np.float32)
+    return values.transpose(0, 2, 1).reshape(-1, part.shape[1])[:n]
