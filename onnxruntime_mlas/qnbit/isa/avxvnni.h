@@ -1,0 +1,16 @@
+// AVX-VNNI: VEX-encoded VPDPBUSD, u8 x s8 4-way dots into int32.
+#pragma once
+
+#include "qnbit/isa/x86_256.h"
+
+namespace onnxruntime_mlas::qnbit {
+namespace {
+
+struct AvxVnni : X86Vector256 {
+  static constexpr bool kInt32Dots = true;
+  static Acc Dot(Acc acc, Codes codes, Codes a) { return _mm256_dpbusd_avx_epi32(acc, codes, a); }
+  static Acc AddQuarter(Acc low, Acc high) { return _mm256_add_epi32(low, _mm256_srai_epi32(high, 2)); }
+};
+
+}  // namespace
+}  // namespace onnxruntime_mlas::qnbit

@@ -1,0 +1,138 @@
+// Vocabulary in portable C++: what every ISA's vocabulary must offer and mean. For hosts without a faster ISA.
+//
+// Codes    kLanes columns x 4 bytes of unsigned codes
+// Acc      dot products, one column per lane: I32, or with int16 sums two half sums per lane, to be widened
+// I32, F32 one column per lane
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "qnbit/half.h"
+
+namespace onnxruntime_mlas::qnbit {
+namespace {
+
+struct Portable {
+  static constexpr size_t kLanes = 16;
+  static constexpr bool kInt32Dots = true;  // Acc is I32; else Widen(Acc) and AddI32 exist, and an Acc holds few dots
+
+  template <class T, size_t kCount>
+  struct Array {
+    T values[kCount];
+  };
+  using Codes = Array<uint8_t, 4 * kLanes>;
+  using Quad = Array<int8_t, 4>;
+  using I32 = Array<int32_t, kLanes>;
+  using Acc = I32;
+  using F32 = Array<float, kLanes>;
+  using Table = Array<float, 4>;
+
+  template <class T>
+  static T LoadAs(const void* from) {
+    T value;
+    std::memcpy(&value, from, sizeof(T));
+    return value;
+  }
+  template <class T, class F>
+  static T Generate(F&& f) {
+    T result;
+    for (size_t i = 0; i < sizeof(result.values) / sizeof(result.values[0]); ++i) result.values[i] = f(i);
+    return result;
+  }
+
+  static Codes LoadCodes(const std::byte* from) { return LoadAs<Codes>(from); }
+  static void StoreCodes(std::byte* to, const Codes& x) { std::memcpy(to, &x, sizeof(x)); }
+  // Bits shifted in from above are unspecified; callers mask.
+  template <int kBits>
+  static Codes ShiftDown(const Codes& x) {
+    return Generate<Codes>([&](size_t i) { return static_cast<uint8_t>(x.values[i] >> kBits); });
+  }
+  static Codes Mask(const Codes& x, uint8_t mask) {
+    return Generate<Codes>([&](size_t i) { return static_cast<uint8_t>(x.values[i] & mask); });
+  }
+  static Quad BroadcastQuad(const int8_t* a) { return LoadAs<Quad>(a); }
+
+  static Acc ZeroAcc() { return {}; }
+  static Acc Dot(const Acc& acc, const Codes& codes, const Quad& a) {
+    return Generate<Acc>([&](size_t i) {
+      int32_t sum = acc.values[i];
+      for (size_t j = 0; j < 4; ++j) sum += codes.values[4 * i + j] * a.values[j];
+      return sum;
+    });
+  }
+  // low + high / 4; high is a multiple of 4.
+  static Acc AddQuarter(const Acc& low, const Acc& high) {
+    return Generate<Acc>([&](size_t i) { return low.values[i] + (high.values[i] >> 2); });
+  }
+
+  static I32 ZeroI32() { return {}; }
+  static I32 BroadcastI32(const int32_t* from) {
+    return Generate<I32>([&](size_t) { return *from; });
+  }
+  static I32 LoadI32(const std::byte* from) { return LoadAs<I32>(from); }
+  static void StoreI32(std::byte* to, const I32& x) { std::memcpy(to, &x, sizeof(x)); }
+  static I32 LoadBytes(const std::byte* from) {  // unsigned bytes, one per lane
+    return Generate<I32>([&](size_t i) { return static_cast<int32_t>(from[i]); });
+  }
+  // x in [0, 255], y in [-32768, 32767].
+  static I32 MultiplySmall(const I32& x, const I32& y) {
+    return Generate<I32>([&](size_t i) { return x.values[i] * y.values[i]; });
+  }
+  template <unsigned kBits>
+  static I32 ShiftLanes(const I32& x) {
+    return ShiftLanesBy(x, kBits);
+  }
+  static I32 ShiftLanesBy(const I32& x, unsigned bits) {
+    return Generate<I32>(
+        [&](size_t i) { return static_cast<int32_t>(static_cast<uint32_t>(x.values[i]) >> bits); });
+  }
+
+  static F32 ZeroF32() { return {}; }
+  static F32 BroadcastF32(const float* from) {
+    return Generate<F32>([&](size_t) { return *from; });
+  }
+  static F32 LoadF32(const std::byte* from) { return LoadAs<F32>(from); }
+  static void StoreF32(std::byte* to, const F32& x) { std::memcpy(to, &x, sizeof(x)); }
+  static F32 LoadHalf(const std::byte* from) {
+    return Generate<F32>([&](size_t i) { return HalfToFloat(LoadAs<uint16_t>(from + 2 * i)); });
+  }
+  // The first `columns` lanes, or all of them; the others read as 0.
+  static F32 LoadPartial(const float* from, size_t columns) {
+    F32 result{};
+    std::memcpy(&result, from, (columns < kLanes ? columns : kLanes) * sizeof(float));
+    return result;
+  }
+  static void StorePartial(float* to, const F32& x, size_t columns) {
+    std::memcpy(to, &x, (columns < kLanes ? columns : kLanes) * sizeof(float));
+  }
+  static F32 ToFloat(const I32& x) {
+    return Generate<F32>([&](size_t i) { return static_cast<float>(x.values[i]); });
+  }
+  static F32 Add(const F32& x, const F32& y) {
+    return Generate<F32>([&](size_t i) { return x.values[i] + y.values[i]; });
+  }
+  static F32 Sub(const F32& x, const F32& y) {
+    return Generate<F32>([&](size_t i) { return x.values[i] - y.values[i]; });
+  }
+  static F32 Mul(const F32& x, const F32& y) {
+    return Generate<F32>([&](size_t i) { return x.values[i] * y.values[i]; });
+  }
+  static F32 Fma(const F32& x, const F32& y, const F32& z) {
+    return Generate<F32>([&](size_t i) { return std::fma(x.values[i], y.values[i], z.values[i]); });
+  }
+  static F32 Negate(const F32& x) {
+    return Generate<F32>([&](size_t i) { return -x.values[i]; });
+  }
+
+  static Table LoadTable(const float (&values)[4]) { return LoadAs<Table>(values); }
+  // Bits of a lane above the lowest two are ignored.
+  static F32 Lookup(const Table& table, const I32& index) {
+    return Generate<F32>([&](size_t i) { return table.values[index.values[i] & 3]; });
+  }
+};
+
+}  // namespace
+}  // namespace onnxruntime_mlas::qnbit

@@ -1,0 +1,85 @@
+// What the vocabularies of the 512-bit ISAs share: everything but the dot product. Meanings: isa/portable.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace onnxruntime_mlas::qnbit {
+namespace {
+
+struct X86Vector512 {
+  static constexpr size_t kLanes = 16;
+  using Codes = __m512i;
+  using Acc = __m512i;
+  using I32 = __m512i;
+  using F32 = __m512;
+  using Table = __m512;
+
+  static Codes LoadCodes(const std::byte* from) { return _mm512_loadu_si512(from); }
+  static void StoreCodes(std::byte* to, Codes x) { _mm512_storeu_si512(to, x); }
+  template <int kBits>
+  static Codes ShiftDown(Codes x) {
+    return _mm512_srli_epi16(x, kBits);
+  }
+  static Codes Mask(Codes x, uint8_t mask) { return _mm512_and_si512(x, _mm512_set1_epi8(static_cast<char>(mask))); }
+  // Loaded as a scalar so that it folds into an instruction's 32-bit embedded broadcast.
+  static Codes BroadcastQuad(const int8_t* a) {
+    int32_t quad;
+    __builtin_memcpy(&quad, a, sizeof(quad));
+    return _mm512_set1_epi32(quad);
+  }
+
+  static Acc ZeroAcc() { return _mm512_setzero_si512(); }
+  static I32 ZeroI32() { return _mm512_setzero_si512(); }
+  static I32 BroadcastI32(const int32_t* from) { return _mm512_set1_epi32(*from); }
+  static I32 LoadI32(const std::byte* from) { return LoadCodes(from); }
+  static void StoreI32(std::byte* to, I32 x) { StoreCodes(to, x); }
+  static I32 LoadBytes(const std::byte* from) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
+  // Upper halves of x are 0, so the pair sum is the one product.
+  static I32 MultiplySmall(I32 x, I32 y) { return _mm512_madd_epi16(x, y); }
+  static I32 AddI32(I32 x, I32 y) { return _mm512_add_epi32(x, y); }
+  template <unsigned kBits>
+  static I32 ShiftLanes(I32 x) {
+    return _mm512_srli_epi32(x, kBits);
+  }
+  static I32 ShiftLanesBy(I32 x, unsigned bits) {
+    return _mm512_srl_epi32(x, _mm_cvtsi32_si128(static_cast<int>(bits)));
+  }
+
+  static F32 ZeroF32() { return _mm512_setzero_ps(); }
+  static F32 BroadcastF32(const float* from) { return _mm512_set1_ps(*from); }
+  static F32 LoadF32(const std::byte* from) { return _mm512_loadu_ps(from); }
+  static void StoreF32(std::byte* to, F32 x) { _mm512_storeu_ps(to, x); }
+  static F32 LoadHalf(const std::byte* from) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  }
+  static F32 LoadPartial(const float* from, size_t columns) {
+    return columns >= kLanes ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(ColumnMask(columns), from);
+  }
+  static void StorePartial(float* to, F32 x, size_t columns) {
+    if (columns >= kLanes) {
+      _mm512_storeu_ps(to, x);
+    } else {
+      _mm512_mask_storeu_ps(to, ColumnMask(columns), x);
+    }
+  }
+  static F32 ToFloat(I32 x) { return _mm512_cvtepi32_ps(x); }
+  static F32 Add(F32 x, F32 y) { return _mm512_add_ps(x, y); }
+  static F32 Sub(F32 x, F32 y) { return _mm512_sub_ps(x, y); }
+  static F32 Mul(F32 x, F32 y) { return _mm512_mul_ps(x, y); }
+  static F32 Fma(F32 x, F32 y, F32 z) { return _mm512_fmadd_ps(x, y, z); }
+  static F32 Negate(F32 x) { return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f)); }
+
+  static Table LoadTable(const float (&values)[4]) { return _mm512_broadcast_f32x4(_mm_loadu_ps(values)); }
+  static F32 Lookup(Table table, I32 index) { return _mm512_permutevar_ps(table, index); }
+
+ private:
+  static __mmask16 ColumnMask(size_t columns) { return static_cast<__mmask16>((1u << columns) - 1); }
+};
+
+}  // namespace
+}  // namespace onnxruntime_mlas::qnbit

@@ -1,0 +1,106 @@
+// What a kernel is given and the table of kernels of an ISA. The driver (gemm.cpp) is the only caller.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "onnxruntime_mlas/kernel_registry.h"
+#include "onnxruntime_mlas/qnbit.h"
+#include "qnbit/layout.h"
+
+namespace onnxruntime_mlas::qnbit {
+
+// One block of one quantised row of A.
+struct ActivationBlock {
+  float scale;   // amax / 127
+  int32_t term;  // what the zero points multiply, prepared by kind: uniform: -zero_point * sum(q), where accumulators
+                 // start; per block: -sum(q); float: sum(q)
+};
+
+// One strip (or its panel) times `rows` quantised rows, over a range of blocks.
+struct Int8Args {
+  const std::byte* b;            // first block of the range
+  const int8_t* a;               // first row's first block of the range
+  size_t a_stride;               // bytes between rows
+  const ActivationBlock* meta;   // first row's first block of the range
+  size_t meta_stride;            // elements between rows
+  size_t blocks;
+  const Layout* layout;
+  float* c;
+  size_t ldc;
+  size_t columns;     // 1..16 that exist in C
+  bool first;         // the range starts at k = 0: C is written, not accumulated into
+  const float* bias;  // added at the end when not null; set only for the range that ends at k
+};
+
+// Neighbouring strips times `rows` rows of fp32 A, over all k.
+struct Fp32FusedArgs {
+  const std::byte* b;  // first strip
+  size_t strips;
+  const Layout* layout;
+  float uniform_zero_point;
+  const float* a;
+  size_t lda;
+  size_t k;
+  float* c;
+  size_t ldc;
+  size_t columns;  // that exist in C, over all the strips
+  const float* bias;
+};
+
+// An fp32 panel times `rows` rows, over a range of k. Panel: [k][columns rounded up to whole vectors], dequantised.
+struct Fp32PanelArgs {
+  const float* panel;
+  size_t panel_stride;  // floats between k
+  const float* a;
+  size_t lda;
+  size_t k;  // of the range
+  float* c;
+  size_t ldc;
+  size_t columns;
+  bool first;
+  const float* bias;
+};
+
+struct QnbitKernel : KernelRow {
+  ComputeType compute_type;
+  bool panel;
+  union {
+    void (*run_int8)(const Int8Args&);
+    void (*run_fp32_fused)(const Fp32FusedArgs&);
+    void (*run_fp32_panel)(const Fp32PanelArgs&);
+  };
+};
+
+// Everything the driver needs of one ISA. Tables are constant-initialised: nothing of an ISA's translation unit may
+// run on a machine that lacks it, not even a static initialiser.
+struct IsaKernels {
+  std::span<const QnbitKernel> rows;  // of one compute type and path: falling tile_rows down to 1
+
+  // Quantises `blocks` whole blocks of one row; k is what exists of it, the rest counts as 0. False when the row must
+  // be computed as kFp32.
+  bool (*quantize_row)(const float* a, size_t k, size_t block_len, size_t blocks, int8_t* q, float* scales,
+                       int32_t* sums);
+  // Unpacks `blocks` blocks of one strip into an int8 panel.
+  void (*unpack_int8_panel)(const std::byte* b, size_t blocks, const Layout& layout, std::byte* panel);
+  // Dequantises k in [k_begin, k_end) of one strip, k_begin a multiple of a unit, to panel[(k - k_begin) * stride].
+  void (*unpack_fp32_panel)(const std::byte* strip, const Layout& layout, float uniform_zero_point, size_t k_begin,
+                            size_t k_end, float* panel, size_t stride);
+
+  size_t int8_panel_min_rows;  // from this M on, unpacking a panel once beats unpacking in registers
+  size_t fp32_panel_min_rows;
+  size_t fp32_panel_strips;  // strips side by side in an fp32 panel
+};
+
+const IsaKernels& KernelsOf(Isa isa);
+
+extern const IsaKernels kPortableKernels;
+#if defined(__x86_64__)
+extern const IsaKernels kAvx2Kernels;
+extern const IsaKernels kAvxVnniKernels;
+extern const IsaKernels kAvx512BwKernels;
+extern const IsaKernels kAvx512VnniKernels;
+#endif
+
+}  // namespace onnxruntime_mlas::qnbit

@@ -1,0 +1,42 @@
+// Kernels for AVX-512F, BW, DQ and VL, without VNNI.
+#include "qnbit/isa/avx512bw.h"
+#include "qnbit/kernel_rows.h"
+#include "qnbit/quantize_x86.h"
+
+namespace onnxruntime_mlas::qnbit {
+namespace {
+
+using V = Avx512Bw;
+constexpr Isa kIsa = Isa::kAvx512Bw;
+
+constexpr QnbitKernel kRows[] = {
+    Int8FusedRow<V, 8>(QNBIT_ROW_NAME("int8", "avx512bw", "fused", 8), kIsa),
+    Int8FusedRow<V, 4>(QNBIT_ROW_NAME("int8", "avx512bw", "fused", 4), kIsa),
+    Int8FusedRow<V, 2>(QNBIT_ROW_NAME("int8", "avx512bw", "fused", 2), kIsa),
+    Int8FusedRow<V, 1>(QNBIT_ROW_NAME("int8", "avx512bw", "fused", 1), kIsa),
+    Int8PanelRow<V, 8>(QNBIT_ROW_NAME("int8", "avx512bw", "panel", 8), kIsa),
+    Int8PanelRow<V, 4>(QNBIT_ROW_NAME("int8", "avx512bw", "panel", 4), kIsa),
+    Int8PanelRow<V, 2>(QNBIT_ROW_NAME("int8", "avx512bw", "panel", 2), kIsa),
+    Int8PanelRow<V, 1>(QNBIT_ROW_NAME("int8", "avx512bw", "panel", 1), kIsa),
+    Fp32FusedRow<V, 2, 4>(QNBIT_ROW_NAME("fp32", "avx512bw", "fused", 2), kIsa),
+    Fp32FusedRow<V, 1, 8>(QNBIT_ROW_NAME("fp32", "avx512bw", "fused", 1), kIsa),
+    Fp32PanelRow<V, 12>(QNBIT_ROW_NAME("fp32", "avx512bw", "panel", 12), kIsa),
+    Fp32PanelRow<V, 6>(QNBIT_ROW_NAME("fp32", "avx512bw", "panel", 6), kIsa),
+    Fp32PanelRow<V, 4>(QNBIT_ROW_NAME("fp32", "avx512bw", "panel", 4), kIsa),
+    Fp32PanelRow<V, 2>(QNBIT_ROW_NAME("fp32", "avx512bw", "panel", 2), kIsa),
+    Fp32PanelRow<V, 1>(QNBIT_ROW_NAME("fp32", "avx512bw", "panel", 1), kIsa),
+};
+
+}  // namespace
+
+constinit const IsaKernels kAvx512BwKernels = {
+    .rows = kRows,
+    .quantize_row = QuantizeRowX86,
+    .unpack_int8_panel = UnpackInt8Panel<V>,
+    .unpack_fp32_panel = UnpackFp32Panel<V>,
+    .int8_panel_min_rows = 16,
+    .fp32_panel_min_rows = 4,
+    .fp32_panel_strips = 2,
+};
+
+}  // namespace onnxruntime_mlas::qnbit

@@ -1,0 +1,39 @@
+// Kernels for AVX-VNNI with AVX2, FMA and F16C.
+#include "qnbit/isa/avxvnni.h"
+#include "qnbit/kernel_rows.h"
+#include "qnbit/quantize_x86.h"
+
+namespace onnxruntime_mlas::qnbit {
+namespace {
+
+using V = AvxVnni;
+constexpr Isa kIsa = Isa::kAvxVnni;
+
+constexpr QnbitKernel kRows[] = {
+    Int8FusedRow<V, 4>(QNBIT_ROW_NAME("int8", "avxvnni", "fused", 4), kIsa),
+    Int8FusedRow<V, 2>(QNBIT_ROW_NAME("int8", "avxvnni", "fused", 2), kIsa),
+    Int8FusedRow<V, 1>(QNBIT_ROW_NAME("int8", "avxvnni", "fused", 1), kIsa),
+    Int8PanelRow<V, 4>(QNBIT_ROW_NAME("int8", "avxvnni", "panel", 4), kIsa),
+    Int8PanelRow<V, 2>(QNBIT_ROW_NAME("int8", "avxvnni", "panel", 2), kIsa),
+    Int8PanelRow<V, 1>(QNBIT_ROW_NAME("int8", "avxvnni", "panel", 1), kIsa),
+    Fp32FusedRow<V, 2, 4>(QNBIT_ROW_NAME("fp32", "avxvnni", "fused", 2), kIsa),
+    Fp32FusedRow<V, 1, 8>(QNBIT_ROW_NAME("fp32", "avxvnni", "fused", 1), kIsa),
+    Fp32PanelRow<V, 6>(QNBIT_ROW_NAME("fp32", "avxvnni", "panel", 6), kIsa),
+    Fp32PanelRow<V, 4>(QNBIT_ROW_NAME("fp32", "avxvnni", "panel", 4), kIsa),
+    Fp32PanelRow<V, 2>(QNBIT_ROW_NAME("fp32", "avxvnni", "panel", 2), kIsa),
+    Fp32PanelRow<V, 1>(QNBIT_ROW_NAME("fp32", "avxvnni", "panel", 1), kIsa),
+};
+
+}  // namespace
+
+constinit const IsaKernels kAvxVnniKernels = {
+    .rows = kRows,
+    .quantize_row = QuantizeRowX86,
+    .unpack_int8_panel = UnpackInt8Panel<V>,
+    .unpack_fp32_panel = UnpackFp32Panel<V>,
+    .int8_panel_min_rows = 16,
+    .fp32_panel_min_rows = 4,
+    .fp32_panel_strips = 1,
+};
+
+}  // namespace onnxruntime_mlas::qnbit

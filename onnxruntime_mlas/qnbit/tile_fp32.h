@@ -1,0 +1,206 @@
+// The CompFp32 tiles, written once over an ISA's vocabulary V (qnbit/isa/). A weight is w = (code - zero_point) * scale,
+// both operations in fp32; c = fma(a, w, c) in ascending k. Every tile and path does just that, so results agree to
+// the bit, and NaN and infinities in A come out as IEEE 754 says.
+//
+// In a 32-bit lane of a unit, the code of k = 4p + j is at bit 8j + 2p: shifted down by that, its two bits index a
+// table of the four values of (code - zero_point); the bits above are ignored by the lookup (VPERMILPS).
+#pragma once
+
+#include <utility>
+
+#include "qnbit/kernels.h"
+
+namespace onnxruntime_mlas::qnbit {
+namespace {
+
+// Zero points and scales of one block for one vector of columns.
+template <class V>
+struct BlockParameters {
+  typename V::F32 scale;
+  typename V::F32 zero_point;  // unused when uniform: then the table holds it
+};
+
+template <class V, ZeroPointKind kZeroPoints>
+inline BlockParameters<V> LoadParameters(const Layout& layout, const std::byte* block, size_t lane) {
+  BlockParameters<V> parameters;
+  const std::byte* scales = block + layout.scales_offset + lane * layout.scale_bytes;
+  parameters.scale = layout.scale_type == ScaleType::kFp16 ? V::LoadHalf(scales) : V::LoadF32(scales);
+  if constexpr (kZeroPoints == ZeroPointKind::kPerBlock) {
+    parameters.zero_point = V::ToFloat(V::LoadBytes(block + layout.zero_points_offset + lane));
+  } else if constexpr (kZeroPoints == ZeroPointKind::kFloat) {
+    parameters.zero_point = V::LoadF32(block + layout.zero_points_offset + lane * sizeof(float));
+  } else {
+    parameters.zero_point = V::ZeroF32();
+  }
+  return parameters;
+}
+
+template <class V, ZeroPointKind kZeroPoints>
+inline typename V::F32 Dequantize(typename V::F32 code, const BlockParameters<V>& parameters) {
+  if constexpr (kZeroPoints == ZeroPointKind::kUniform) {
+    return V::Mul(code, parameters.scale);
+  } else {
+    return V::Mul(V::Sub(code, parameters.zero_point), parameters.scale);
+  }
+}
+
+template <class V, ZeroPointKind kZeroPoints>
+inline typename V::Table CodeTable(float uniform_zero_point) {
+  const float zero_point = kZeroPoints == ZeroPointKind::kUniform ? uniform_zero_point : 0.0f;
+  const float values[4] = {0.0f - zero_point, 1.0f - zero_point, 2.0f - zero_point, 3.0f - zero_point};
+  return V::LoadTable(values);
+}
+
+constexpr unsigned CodeBit(unsigned k) { return 8 * (k % 4) + 2 * (k / 4); }
+
+template <class V, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints>
+inline void Fp32Fused(const Fp32FusedArgs& t, size_t first_vec) {
+  constexpr unsigned kVecsPerStrip = kStripColumns / V::kLanes;
+  const Layout& layout = *t.layout;
+  const auto table = CodeTable<V, kZeroPoints>(t.uniform_zero_point);
+  const size_t first_column = first_vec * V::kLanes;
+  const std::byte* strips[kVecs];
+  typename V::F32 c[kRows][kVecs];
+  for (unsigned v = 0; v < kVecs; ++v) {
+    strips[v] = t.b + (first_vec + v) / kVecsPerStrip * layout.strip_bytes;
+    for (unsigned r = 0; r < kRows; ++r) c[r][v] = V::ZeroF32();
+  }
+  const auto lane = [&](unsigned v) { return (first_vec + v) % kVecsPerStrip * V::kLanes; };
+  for (size_t index = 0, k = 0; k < t.k; ++index) {
+    const size_t block_offset = index * layout.block_bytes;
+    BlockParameters<V> parameters[kVecs];
+    for (unsigned v = 0; v < kVecs; ++v) {
+      parameters[v] = LoadParameters<V, kZeroPoints>(layout, strips[v] + block_offset, lane(v));
+    }
+    for (size_t unit = 0; unit < layout.units && k < t.k; ++unit, k += layout.unit_k) {
+      typename V::I32 codes[kVecs];
+      for (unsigned v = 0; v < kVecs; ++v) {
+        codes[v] = V::LoadI32(strips[v] + block_offset + unit * kUnitBytes + lane(v) * kColumnBytes);
+      }
+      const auto multiply = [&](size_t at, auto shift) {
+        typename V::F32 a[kRows];
+        for (unsigned r = 0; r < kRows; ++r) a[r] = V::BroadcastF32(t.a + r * t.lda + at);
+        for (unsigned v = 0; v < kVecs; ++v) {
+          const auto w = Dequantize<V, kZeroPoints>(V::Lookup(table, shift(codes[v])), parameters[v]);
+          for (unsigned r = 0; r < kRows; ++r) c[r][v] = V::Fma(a[r], w, c[r][v]);
+        }
+      };
+      if (t.k - k >= layout.unit_k) {
+        [&]<unsigned... kIndex>(std::integer_sequence<unsigned, kIndex...>) {
+          (multiply(k + kIndex, [](auto x) { return V::template ShiftLanes<CodeBit(kIndex)>(x); }), ...);
+        }(std::make_integer_sequence<unsigned, 16>());
+      } else {
+        for (unsigned i = 0; i < t.k - k; ++i) {
+          multiply(k + i, [i](auto x) { return V::ShiftLanesBy(x, CodeBit(i)); });
+        }
+      }
+    }
+  }
+  for (unsigned v = 0; v < kVecs; ++v) {
+    const size_t column = first_column + v * V::kLanes;
+    const size_t columns = t.columns - column;
+    for (unsigned r = 0; r < kRows; ++r) {
+      if (t.bias != nullptr) c[r][v] = V::Add(c[r][v], V::LoadPartial(t.bias + column, columns));
+      V::StorePartial(t.c + r * t.ldc + column, c[r][v], columns);
+    }
+  }
+}
+
+// kVecs vectors of columns at a time, so that enough independent chains hide the multiply-add's latency.
+template <class V, unsigned kRows, unsigned kVecs>
+void RunFp32Fused(const Fp32FusedArgs& t) {
+  const auto run = [&]<ZeroPointKind kZeroPoints>() {
+    const size_t vecs = (t.columns + V::kLanes - 1) / V::kLanes;
+    size_t vec = 0;
+    for (; vec + kVecs <= vecs; vec += kVecs) Fp32Fused<V, kRows, kVecs, kZeroPoints>(t, vec);
+    for (; vec < vecs; ++vec) Fp32Fused<V, kRows, 1, kZeroPoints>(t, vec);
+  };
+  switch (t.layout->zero_point_kind) {
+    case ZeroPointKind::kUniform:
+      return run.template operator()<ZeroPointKind::kUniform>();
+    case ZeroPointKind::kPerBlock:
+      return run.template operator()<ZeroPointKind::kPerBlock>();
+    case ZeroPointKind::kFloat:
+      return run.template operator()<ZeroPointKind::kFloat>();
+  }
+}
+
+template <class V, unsigned kRows, unsigned kVecs>
+inline void Fp32Panel(const Fp32PanelArgs& t) {
+  typename V::F32 c[kRows][kVecs];
+  for (unsigned r = 0; r < kRows; ++r) {
+    for (unsigned v = 0; v < kVecs; ++v) {
+      c[r][v] = t.first ? V::ZeroF32() : V::LoadPartial(t.c + r * t.ldc + v * V::kLanes, t.columns - v * V::kLanes);
+    }
+  }
+  const float* panel = t.panel;
+  for (size_t k = 0; k < t.k; ++k, panel += t.panel_stride) {
+    typename V::F32 w[kVecs];
+    for (unsigned v = 0; v < kVecs; ++v) w[v] = V::LoadF32(reinterpret_cast<const std::byte*>(panel + v * V::kLanes));
+    for (unsigned r = 0; r < kRows; ++r) {
+      const auto a = V::BroadcastF32(t.a + r * t.lda + k);
+      for (unsigned v = 0; v < kVecs; ++v) c[r][v] = V::Fma(a, w[v], c[r][v]);
+    }
+  }
+  for (unsigned v = 0; v < kVecs; ++v) {
+    const size_t columns = t.columns - v * V::kLanes;
+    for (unsigned r = 0; r < kRows; ++r) {
+      if (t.bias != nullptr) c[r][v] = V::Add(c[r][v], V::LoadPartial(t.bias + v * V::kLanes, columns));
+      V::StorePartial(t.c + r * t.ldc + v * V::kLanes, c[r][v], columns);
+    }
+  }
+}
+
+// A panel is at most two vectors wide.
+template <class V, unsigned kRows>
+void RunFp32Panel(const Fp32PanelArgs& t) {
+  if (t.columns > V::kLanes) {
+    Fp32Panel<V, kRows, 2>(t);
+  } else {
+    Fp32Panel<V, kRows, 1>(t);
+  }
+}
+
+template <class V, ZeroPointKind kZeroPoints>
+inline void UnpackFp32(const std::byte* strip, const Layout& layout, float uniform_zero_point, size_t k_begin,
+                       size_t k_end, float* panel, size_t stride) {
+  constexpr unsigned kVecs = kStripColumns / V::kLanes;
+  const auto table = CodeTable<V, kZeroPoints>(uniform_zero_point);
+  for (size_t k = k_begin; k < k_end; k += layout.unit_k, panel += layout.unit_k * stride) {
+    const std::byte* block = strip + layout.block_offset(0, k / layout.block_len);
+    const std::byte* unit = block + k % layout.block_len / layout.unit_k * kUnitBytes;
+    const unsigned valid = k_end - k < layout.unit_k ? static_cast<unsigned>(k_end - k) : 16u;
+    for (unsigned v = 0; v < kVecs; ++v) {
+      const size_t lane = v * V::kLanes;
+      const auto parameters = LoadParameters<V, kZeroPoints>(layout, block, lane);
+      const auto codes = V::LoadI32(unit + lane * kColumnBytes);
+      const auto store = [&](unsigned i, typename V::I32 shifted) {
+        V::StoreF32(reinterpret_cast<std::byte*>(panel + i * stride + lane),
+                    Dequantize<V, kZeroPoints>(V::Lookup(table, shifted), parameters));
+      };
+      if (valid == 16) {
+        [&]<unsigned... kIndex>(std::integer_sequence<unsigned, kIndex...>) {
+          (store(kIndex, V::template ShiftLanes<CodeBit(kIndex)>(codes)), ...);
+        }(std::make_integer_sequence<unsigned, 16>());
+      } else {
+        for (unsigned i = 0; i < valid; ++i) store(i, V::ShiftLanesBy(codes, CodeBit(i)));
+      }
+    }
+  }
+}
+
+template <class V>
+void UnpackFp32Panel(const std::byte* strip, const Layout& layout, float uniform_zero_point, size_t k_begin,
+                     size_t k_end, float* panel, size_t stride) {
+  switch (layout.zero_point_kind) {
+    case ZeroPointKind::kUniform:
+      return UnpackFp32<V, ZeroPointKind::kUniform>(strip, layout, uniform_zero_point, k_begin, k_end, panel, stride);
+    case ZeroPointKind::kPerBlock:
+      return UnpackFp32<V, ZeroPointKind::kPerBlock>(strip, layout, uniform_zero_point, k_begin, k_end, panel, stride);
+    case ZeroPointKind::kFloat:
+      return UnpackFp32<V, ZeroPointKind::kFloat>(strip, layout, uniform_zero_point, k_begin, k_end, panel, stride);
+  }
+}
+
+}  // namespace
+}  // namespace onnxruntime_mlas::qnbit
