@@ -1,0 +1,81 @@
+# What a user and a developer run. Every target sets up what it needs first and is quick when nothing changed.
+#   make demo    the main job, on a real model        make check   linters, types, sanitizers
+#   make test    all tests                             make bench   microbenchmarks
+# Variables: PYTHON (interpreter to start from), VENV, BUILD, PYTEST_ARGS.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+BUILD ?= build
+PYTEST_ARGS ?=
+HYPOTHESIS_PROFILE ?= default
+
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check
+STAMPS := $(VENV)/.stamps
+# Stated once, in pyproject.toml. cmake and ninja are needed by name because the build isn't isolated, which is what
+# makes a rebuild incremental.
+BUILD_REQUIRES := $(shell sed -n 's/^requires = \[\(.*\)\]$$/\1/p' pyproject.toml | tr ',' ' ')
+SOURCES := CMakeLists.txt pyproject.toml README.md LICENSE \
+  $(shell find cmake onnxruntime_mlas python -type f -not -name '*.pyc' -not -name '*.so')
+CPP_FILES = $(shell git ls-files '*.h' '*.cpp')
+PY_FOLDERS := python tests tools bench
+
+.PHONY: help setup demo test bench check lint-python lint-cpp test-sanitizers clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+$(STAMPS)/venv: tools/install_system_packages.sh
+	tools/install_system_packages.sh $(PYTHON)
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -q --upgrade pip
+	mkdir -p $(@D) && touch $@
+
+$(STAMPS)/build-requires: pyproject.toml | $(STAMPS)/venv
+	$(PIP) install -q $(BUILD_REQUIRES) cmake ninja
+	touch $@
+
+# Reinstalled whenever a source changes; CMake then rebuilds only what depends on it.
+$(STAMPS)/package: $(SOURCES) | $(STAMPS)/build-requires
+	$(PIP) install -q --no-build-isolation -C build-dir=$(BUILD)/wheel '.[bench,test]'
+	touch $@
+
+$(STAMPS)/dev: pyproject.toml | $(STAMPS)/package
+	$(PIP) install -q --no-build-isolation -C build-dir=$(BUILD)/wheel '.[dev]'
+	touch $@
+
+setup: $(STAMPS)/build-requires $(STAMPS)/package
+
+demo: setup
+	$(PY) bench/demo.py --output $(BUILD)/demo.json
+
+test: setup
+	ORT_MLAS_BUILD_DIR=$(BUILD)/wheel $(PY) -m pytest --hypothesis-profile=$(HYPOTHESIS_PROFILE) $(PYTEST_ARGS)
+
+bench: setup
+	$(VENV)/bin/ort-mlas bench --json > $(BUILD)/bench.json.part
+	mv $(BUILD)/bench.json.part $(BUILD)/bench.json
+
+check: lint-python lint-cpp test-sanitizers
+
+lint-python: $(STAMPS)/dev
+	$(PY) -m ruff check $(PY_FOLDERS)
+	$(PY) -m ruff format --check $(PY_FOLDERS)
+	$(PY) -m mypy
+
+# clang-tidy reads the flags from the build's compile_commands.json.
+lint-cpp: $(STAMPS)/dev
+	$(VENV)/bin/clang-format --dry-run --Werror $(CPP_FILES)
+	printf '%s\n' $(filter %.cpp,$(CPP_FILES)) | \
+	  xargs -P 2 -n 1 $(VENV)/bin/clang-tidy -p $(BUILD)/wheel --quiet
+
+test-sanitizers: setup
+	tools/run_sanitized_tests.sh $(PY) $(BUILD)/sanitizers tests/kernels tests/provider
+
+clean:
+	rm -rf $(BUILD) .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	if [ -d $(STAMPS) ]; then rm -rf $(VENV); fi
