@@ -1,0 +1,389 @@
+"""Parity of a quantised model: node by node against the oracle, and end to end.
+
+Each MatMulNBits is judged on the activations that it really received: its input and output are
+added to the graph's outputs, and the oracle is computed from that input. So an error of one node
+doesn't count against the ones after it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+
+from . import session as _session
+from .parity import Compute, Parity, compare, matmul_nbits_oracle
+
+__all__ = ["Agreement", "ModelParity", "NodeParity", "agreement", "check_model", "check_nodes"]
+
+Array = npt.NDArray[Any]
+Feeds = Mapping[str, Array]
+Progress = Callable[[str], None]
+
+_OP_TYPE = "MatMulNBits"
+_DOMAIN = "com.microsoft"
+_EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
+
+
+@dataclass(frozen=True)
+class NodeParity:
+    """One MatMulNBits. `ours` and `stock` are None where `skipped` says why."""
+
+    name: str
+    k: int
+    n: int
+    bits: int
+    block_size: int
+    accuracy_level: int
+    compute: Compute
+    taken: bool
+    reason: str  # why our provider left the node to another one
+    rows: int = 0
+    ours: Parity | None = None
+    stock: Parity | None = None
+    skipped: str = ""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How alike two results of the same output are; cosine and argmax over the last axis."""
+
+    max_abs_error: float
+    relative_rms: float
+    cosine_mean: float
+    cosine_min: float
+    argmax: float  # share of rows with the same index of the largest element
+
+
+@dataclass(frozen=True)
+class ModelParity:
+    """Result of `check_model`. `outputs[name][pair]`, pairs "ours/stock", "ours/original", ..."""
+
+    nodes: list[NodeParity]
+    outputs: dict[str, dict[str, Agreement]] = field(default_factory=dict)
+
+    @property
+    def wrong_nodes(self) -> list[NodeParity]:
+        return [node for node in self.nodes if node.ours is not None and not node.ours.passed]
+
+    @property
+    def declined_nodes(self) -> list[NodeParity]:
+        return [node for node in self.nodes if not node.taken]
+
+    @property
+    def passed(self) -> bool:
+        """No node that our provider took is beyond its tolerance, and at least one was checked."""
+        return not self.wrong_nodes and any(node.ours is not None for node in self.nodes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        result = asdict(self)
+        for row, node in zip(result["nodes"], self.nodes, strict=True):
+            for side in ("ours", "stock"):
+                parity: Parity | None = getattr(node, side)
+                if parity is not None:
+                    row[side]["passed"] = parity.passed
+        result["passed"] = self.passed
+        return result
+
+
+def agreement(result: Array, reference: Array) -> Agreement:
+    """Compares two results of one output.
+
+    Raises ValueError when their shapes differ.
+    """
+    if result.shape != reference.shape:
+        raise ValueError(f"shapes differ: {list(result.shape)} and {list(reference.shape)}")
+    if result.size == 0:
+        return Agreement(0.0, 0.0, 1.0, 1.0, 1.0)
+    last = result.shape[-1] if result.ndim else 1
+    x = result.astype(np.float64).reshape(-1, last)
+    y = reference.astype(np.float64).reshape(-1, last)
+    norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
+    dots = (x * y).sum(axis=1)
+    equal = (x == y).all(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        cosine = np.where(equal, 1.0, np.where(norms > 0, dots / norms, 0.0))
+    norm = float(np.linalg.norm(y))
+    distance = float(np.linalg.norm(x - y))
+    return Agreement(
+        max_abs_error=float(np.abs(x - y).max()),
+        relative_rms=distance / norm if norm > 0 else distance,
+        cosine_mean=float(cosine.mean()),
+        cosine_min=float(cosine.min()),
+        argmax=float((x.argmax(axis=1) == y.argmax(axis=1)).mean()),
+    )
+
+
+def check_model(
+    model: Path,
+    feeds: Feeds,
+    *,
+    original: Path | None = None,
+    provider_options: Mapping[str, str] | None = None,
+    threads: int = 1,
+    progress: Progress = lambda _: None,
+) -> ModelParity:
+    """Per-node parity of `model`, and how its outputs agree between ours, stock and `original`.
+
+    `original` is the fp32 model that `model` was quantised from; outputs are matched by name.
+    `progress` is told each step before it starts. Raises ValueError when the model has no
+    MatMulNBits or the original lacks its outputs, and onnxruntime's errors when it can't run.
+    """
+    nodes = check_nodes(
+        model, feeds, provider_options=provider_options, threads=threads, progress=progress
+    )
+    progress("outputs: ours")
+    results = {"ours": _run(_ours(model, provider_options, threads), feeds)}
+    progress("outputs: stock")
+    results["stock"] = _run(_stock(model, threads), feeds)
+    pairs = [("ours", "stock")]
+    if original is not None:
+        progress("outputs: original")
+        results["original"] = _run(_stock(original, threads), feeds)
+        pairs += [("ours", "original"), ("stock", "original")]
+        missing = sorted(set(results["ours"]) - set(results["original"]))
+        if missing:
+            raise ValueError(f"{original} has no output named {', '.join(missing)}")
+    outputs = {
+        name: {f"{a}/{b}": agreement(results[a][name], results[b][name]) for a, b in pairs}
+        for name in results["ours"]
+        if np.issubdtype(results["ours"][name].dtype, np.number)
+    }
+    return ModelParity(nodes, outputs)
+
+
+def check_nodes(
+    model: Path,
+    feeds: Feeds,
+    *,
+    provider_options: Mapping[str, str] | None = None,
+    threads: int = 1,
+    stock: bool = True,
+    progress: Progress = lambda _: None,
+) -> list[NodeParity]:
+    """Every MatMulNBits against the oracle; those in If/Loop bodies are listed as skipped."""
+    proto = onnx.load(str(model), load_external_data=False)
+    targets = _name_nodes(proto)
+    hidden = list(_hidden_nodes(proto.graph))
+    if not targets and not hidden:
+        raise ValueError(f"{model} has no {_OP_TYPE} node; quantise it first")
+    constants = _constants(proto, model.parent)
+    wanted = _expose(proto, targets, constants, feeds)
+
+    with tempfile.TemporaryDirectory() as folder:
+        report_path = Path(folder) / "report.json"
+        options = {**(provider_options or {}), "report": str(report_path)}
+        progress("nodes: ours")
+        session_options = _options(threads, model.parent)
+        ours = _session.InferenceSession(
+            proto.SerializeToString(),
+            session_options,
+            provider_options=options,
+            allow_fallback=True,
+        )
+        report = json.loads(report_path.read_text(encoding="utf-8"))
+    results = {"ours": _fetch(ours, wanted, feeds)}
+    del ours
+    if stock:
+        progress("nodes: stock")
+        cpu = onnxruntime.InferenceSession(
+            proto.SerializeToString(),
+            _options(threads, model.parent),
+            providers=["CPUExecutionProvider"],
+        )
+        results["stock"] = _fetch(cpu, wanted, feeds)
+        del cpu
+
+    rows = {(row["graph"], row["name"]): row for row in report["nodes"]}
+    checked = []
+    for node in targets:
+        progress(f"oracle: {node.name}")
+        checked.append(_check(node, rows.get(("", node.name)), constants, feeds, results))
+    for path, node in hidden:
+        base = _describe(node, None)
+        skipped = f"inside the body of '{path}', where its input can't be read"
+        by_name = [row for row in report["nodes"] if row["graph"] and row["name"] == node.name]
+        taken = bool(by_name) and all(row["taken"] for row in by_name)
+        reason = "" if taken else "; ".join(sorted({row["reason"] for row in by_name}))
+        checked.append(
+            NodeParity(**{**base, "taken": taken, "reason": reason}, skipped=skipped),
+        )
+    return checked
+
+
+def _check(
+    node: onnx.NodeProto,
+    report: dict[str, Any] | None,
+    constants: Mapping[str, Array],
+    feeds: Feeds,
+    results: Mapping[str, Mapping[str, Array]],
+) -> NodeParity:
+    base = _describe(node, report)
+    parities: dict[str, Parity] = {}
+    rows = 0
+    for side, fetched in results.items():
+        inputs: list[Array | None] = []
+        for name in node.input:
+            known: Array | None = None
+            if name:
+                for source in (fetched, feeds, constants):
+                    if name in source:
+                        known = source[name]
+                        break
+            inputs.append(known)
+        a, b, scales, zero_points, g_idx, bias = inputs + [None] * (6 - len(inputs))
+        if a is None or b is None or scales is None:
+            return NodeParity(**base, skipped="its inputs can't be read")
+        a2 = a.reshape(-1, a.shape[-1])
+        rows = a2.shape[0]
+        # The stock provider follows the attribute even where an option overrides it for ours.
+        compute = base["compute"] if side == "ours" else _compute_of(base["accuracy_level"])
+        oracle = matmul_nbits_oracle(
+            a2,
+            b,
+            scales,
+            zero_points,
+            k=base["k"],
+            block_size=base["block_size"],
+            bits=base["bits"],
+            bias=bias,
+            g_idx=g_idx,
+            compute=compute,
+        )
+        parities[side] = compare(fetched[node.output[0]], oracle)
+    ours = parities.get("ours") if base["taken"] else None
+    skipped = "" if base["taken"] else "not run by our provider"
+    return NodeParity(**base, rows=rows, ours=ours, stock=parities.get("stock"), skipped=skipped)
+
+
+def _describe(node: onnx.NodeProto, report: dict[str, Any] | None) -> dict[str, Any]:
+    attributes = {a.name: a.i for a in node.attribute}
+    level = attributes.get("accuracy_level", 0)
+    taken = bool(report and report["taken"])
+    return {
+        "name": node.name,
+        "k": attributes.get("K", 0),
+        "n": attributes.get("N", 0),
+        "bits": attributes.get("bits", 4),
+        "block_size": attributes.get("block_size", 0),
+        "accuracy_level": level,
+        "compute": report["compute"] if report and taken else _compute_of(level),
+        "taken": taken,
+        "reason": report["reason"] if report else "the provider's report doesn't name this node",
+    }
+
+
+def _compute_of(accuracy_level: int) -> Compute:
+    return "int8" if accuracy_level == 4 else "fp32"
+
+
+def _name_nodes(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """Top-level MatMulNBits nodes, each given a name of its own where it lacks one."""
+    taken = {node.name for node in proto.graph.node if node.name}
+    seen: set[str] = set()
+    targets = []
+    for index, node in enumerate(proto.graph.node):
+        if node.op_type != _OP_TYPE or node.domain != _DOMAIN:
+            continue
+        if not node.name or node.name in seen:
+            name = f"{node.name or _OP_TYPE}_{index}"
+            while name in taken:
+                name += "_"
+            node.name = name
+            taken.add(name)
+        seen.add(node.name)
+        targets.append(node)
+    return targets
+
+
+def _hidden_nodes(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.NodeProto]]:
+    """MatMulNBits in the bodies of If, Loop and Scan, with the outermost node that holds them."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            bodies = [attribute.g] if attribute.HasField("g") else list(attribute.graphs)
+            for body in bodies:
+                for inner in body.node:
+                    if inner.op_type == _OP_TYPE and inner.domain == _DOMAIN:
+                        yield node.name or node.op_type, inner
+                for _, inner in _hidden_nodes(body):
+                    yield node.name or node.op_type, inner
+
+
+def _constants(proto: onnx.ModelProto, folder: Path) -> dict[str, Array]:
+    """Values of the initializers and Constant nodes that feed a MatMulNBits."""
+    used = {
+        name
+        for node in proto.graph.node
+        if node.op_type == _OP_TYPE and node.domain == _DOMAIN
+        for name in node.input
+    }
+    constants: dict[str, Array] = {}
+    for tensor in proto.graph.initializer:
+        if tensor.name in used:
+            constants[tensor.name] = onnx.numpy_helper.to_array(tensor, str(folder))
+    for node in proto.graph.node:
+        if node.op_type == "Constant" and node.output[0] in used:
+            for attribute in node.attribute:
+                if attribute.name == "value":
+                    constants[node.output[0]] = onnx.numpy_helper.to_array(attribute.t)
+    return constants
+
+
+def _expose(
+    proto: onnx.ModelProto,
+    targets: list[onnx.NodeProto],
+    constants: Mapping[str, Array],
+    feeds: Feeds,
+) -> list[str]:
+    """Adds the nodes' outputs and run-time inputs to the graph's outputs; returns their names."""
+    wanted: list[str] = []
+    for node in targets:
+        for name in [*node.input, node.output[0]]:
+            if name and name not in constants and name not in feeds and name not in wanted:
+                wanted.append(name)
+    present = {value.name for value in proto.graph.output}
+    for name in wanted:
+        if name not in present:
+            proto.graph.output.append(onnx.ValueInfoProto(name=name))
+    return wanted
+
+
+def _options(threads: int, external_folder: Path | None = None) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3  # warnings about unused initializers and nodes left to the CPU
+    if external_folder is not None:
+        options.add_session_config_entry(_EXTERNAL_FOLDER, str(external_folder.resolve()))
+    return options
+
+
+def _ours(model: Path, provider_options: Mapping[str, str] | None, threads: int) -> Any:
+    return _session.InferenceSession(
+        str(model),
+        _options(threads),
+        provider_options=dict(provider_options or {}),
+        allow_fallback=True,
+    )
+
+
+def _stock(model: Path, threads: int) -> Any:
+    return onnxruntime.InferenceSession(
+        str(model), _options(threads), providers=["CPUExecutionProvider"]
+    )
+
+
+def _run(session: Any, feeds: Feeds) -> dict[str, Array]:
+    return _fetch(session, [output.name for output in session.get_outputs()], feeds)
+
+
+def _fetch(session: Any, names: list[str], feeds: Feeds) -> dict[str, Array]:
+    return dict(zip(names, session.run(names, dict(feeds)), strict=True))
