@@ -51,13 +51,14 @@ size_t RowStride(std::string_view name, const py::array& array) {
   constexpr py::ssize_t kItem = sizeof(float);
   const py::ssize_t rows = array.shape(0);
   const py::ssize_t columns = array.shape(1);
-  // numpy gives meaningless strides to dimensions of length 0 and 1.
+  // numpy gives meaningless strides to empty arrays and to dimensions of length 1.
+  if (rows == 0 || columns == 0) return static_cast<size_t>(columns);
   if (columns > 1 && array.strides(1) != kItem) {
     Refuse(std::string(name) +
            " must have contiguous columns (its rows may be strided); pass numpy.ascontiguousarray(" +
            std::string(name) + ")");
   }
-  if (rows <= 1) return static_cast<size_t>(columns);
+  if (rows == 1) return static_cast<size_t>(columns);
   const py::ssize_t stride = array.strides(0);
   if (stride % kItem != 0 || stride < columns * kItem) {
     Refuse(std::string(name) + " has a row stride of " + std::to_string(stride) +

@@ -157,7 +157,7 @@ def quantize_activations(a: Float32Array, block_size: int) -> QuantizedActivatio
     q = np.clip(np.rint(scaled), -127, 127).astype(np.int8)
     scales = (amax / np.float32(127)).astype(np.float32)
     sums = q.astype(np.int32).sum(axis=2, dtype=np.int32)
-    return QuantizedActivations(q.reshape(m, -1), scales, sums, fp32_rows)
+    return QuantizedActivations(q.reshape(m, k_blocks * block_size), scales, sums, fp32_rows)
 
 
 # --- products ------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def _block_sums(
     k_blocks, block = weights.k_blocks, weights.block_size
     codes = np.zeros((weights.n, k_blocks * block))
     codes[:, : weights.k] = weights.code_values()
-    q = activations.q.astype(np.float64).reshape(-1, k_blocks, block)
+    q = activations.q.astype(np.float64).reshape(len(activations.q), k_blocks, block)
     raw = np.einsum("mbk,nbk->mnb", q, codes.reshape(weights.n, k_blocks, block), optimize=True)
     zero_part = (
         activations.sums.astype(np.float64)[:, None, :] * weights.zero_point_values()[None, :, :]
@@ -354,7 +354,7 @@ def assert_matches(actual: Float32Array, expected: Reference, context: str = "")
 
 def gather_columns(a: Float32Array, gather: Int32Array) -> Float32Array:
     """A's columns in packed order: [M, len(gather)], zeros where the index is -1."""
-    picked = a[:, np.maximum(gather, 0)]
+    picked = np.take(a, np.maximum(gather, 0), axis=1)
     picked[:, gather < 0] = 0
     return picked
 

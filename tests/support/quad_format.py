@@ -116,7 +116,7 @@ def zero_point_kind_of(weights: Weights) -> tuple[int, int]:
 
 
 def pack(weights: Weights, *, general: bool = False) -> Uint8Array:
-    """The whole buffer, uint8 [bytes]; `general`: float32 scales, zero points as they were given."""
+    """The whole buffer, uint8 [bytes]; `general`: float32 scales and zero points as given."""
     kind, uniform = zero_point_kind_of(weights)
     scale_type = scale_type_of(weights.scales)
     if general:
@@ -154,7 +154,8 @@ def _units(codes: Uint8Array) -> Uint8Array:
     """[strip, column, block, unit, p, j] -> bytes [strip, block, unit * (column, j)]."""
     planes = codes.transpose(0, 2, 3, 1, 5, 4).astype(np.uint32)
     unit_bytes = (planes << (2 * np.arange(4, dtype=np.uint32))).sum(axis=-1).astype(np.uint8)
-    return unit_bytes.reshape(*unit_bytes.shape[:2], -1)
+    units: Uint8Array = unit_bytes.reshape(*unit_bytes.shape[:2], -1)
+    return units
 
 
 def _columns(values: npt.NDArray[np.floating], dtype: np.dtype[np.generic]) -> Uint8Array:
@@ -163,7 +164,8 @@ def _columns(values: npt.NDArray[np.floating], dtype: np.dtype[np.generic]) -> U
     padded = np.zeros((ceil_div(n, STRIP_COLUMNS) * STRIP_COLUMNS, blocks), dtype)
     padded[:n] = values
     by_strip = np.ascontiguousarray(padded.reshape(-1, STRIP_COLUMNS, blocks).transpose(0, 2, 1))
-    return by_strip.view(np.uint8).reshape(by_strip.shape[0], blocks, -1)
+    columns: Uint8Array = by_strip.view(np.uint8).reshape(by_strip.shape[0], blocks, -1)
+    return columns
 
 
 def unpack(buffer: Uint8Array) -> tuple[Uint8Array, Float32Array, Float32Array]:
@@ -174,9 +176,8 @@ def unpack(buffer: Uint8Array) -> tuple[Uint8Array, Float32Array, Float32Array]:
     payload = buffer[HEADER_BYTES:].reshape(strips, blocks, -1)
     quads = payload[:, :, : units * 64].reshape(strips, blocks, units, STRIP_COLUMNS, 4)
     fields = (quads[..., None, :] >> (2 * np.arange(4, dtype=np.uint8))[:, None]) & np.uint8(3)
-    codes = fields.transpose(0, 3, 1, 2, 4, 5).reshape(strips * STRIP_COLUMNS, -1)[
-        : header.n, : header.k
-    ]
+    by_column = fields.transpose(0, 3, 1, 2, 4, 5).reshape(strips * STRIP_COLUMNS, -1)
+    codes: Uint8Array = by_column[: header.n, : header.k]
     scale_bytes = STRIP_COLUMNS * (2 if header.scale_type == SCALE_FP16 else 4)
     scale_part = payload[:, :, units * 64 : units * 64 + scale_bytes]
     scales = _from_columns(
@@ -191,4 +192,5 @@ def unpack(buffer: Uint8Array) -> tuple[Uint8Array, Float32Array, Float32Array]:
 
 def _from_columns(part: Uint8Array, dtype: str, n: int) -> Float32Array:
     values = np.ascontiguousarray(part).view(dtype).astype(np.float32)
-    return values.transpose(0, 2, 1).reshape(-1, part.shape[1])[:n]
+    by_column: Float32Array = values.transpose(0, 2, 1).reshape(-1, part.shape[1])[:n]
+    return by_column
