@@ -273,20 +273,26 @@ def fma32(x: Float32Array, y: Float32Array, z: Float32Array) -> Float32Array:
 
 
 def matmul_int8_float32(
-    a: Float32Array, weights: Weights, bias: Float32Array | None = None
+    a: Float32Array,
+    weights: Weights,
+    bias: Float32Array | None = None,
+    *,
+    fractional: bool | None = None,
 ) -> tuple[Float32Array, npt.NDArray[np.bool_]]:
     """accuracy_level 4 in the float32 operations that every ISA must perform, to compare bits.
 
     Per block, in k order: c = fma(float(acc), a_scale * b_scale, c), where acc is the int32 sum of
     q * (code - zero_point) for integer zero points; for float ones it is the sum of q * code, and
     c = fma(a_scale * float(sum q), -(zero_point * b_scale), c) follows. The bias is added last.
+    `fractional` says which of the two it is, where that is not for the values to decide.
 
     Returns the product [M, N], and [M] which rows it stands for: rows that run as fp32 are not
     computed.
     """
     activations = quantize_activations(a[:, : weights.k], weights.block_size)
     raw, zero_part = _block_sums(activations, weights)
-    fractional = not integer_zero_points(weights)
+    if fractional is None:
+        fractional = not integer_zero_points(weights)
     acc = (raw if fractional else raw - zero_part).astype(np.float32)
     zero_points = weights.zero_point_values().astype(np.float32)
     c = np.zeros(acc.shape[:2], np.float32)
