@@ -41,6 +41,7 @@ $(STAMPS)/build-requires: pyproject.toml | $(STAMPS)/venv
 
 # Reinstalled whenever a source changes; CMake then rebuilds only what depends on it.
 $(STAMPS)/package: $(SOURCES) | $(STAMPS)/build-requires
+	@echo "building and installing the package into $(VENV) (the first time takes a few minutes)"
 	$(PIP) install -q --no-build-isolation -C build-dir=$(BUILD)/wheel '.[bench,test]'
 	touch $@
 
@@ -51,14 +52,13 @@ $(STAMPS)/dev: pyproject.toml | $(STAMPS)/package
 setup: $(STAMPS)/build-requires $(STAMPS)/package
 
 demo: setup
-	$(PY) bench/demo.py --output $(BUILD)/demo.json
+	$(PY) tools/demo.py --output $(BUILD)/demo.json
 
 test: setup
 	ORT_MLAS_BUILD_DIR=$(BUILD)/wheel $(PY) -m pytest --hypothesis-profile=$(HYPOTHESIS_PROFILE) $(PYTEST_ARGS)
 
 bench: setup
-	$(VENV)/bin/ort-mlas bench --json > $(BUILD)/bench.json.part
-	mv $(BUILD)/bench.json.part $(BUILD)/bench.json
+	$(VENV)/bin/ort-mlas bench --suite all --output $(BUILD)/bench
 
 check: lint-python lint-cpp test-sanitizers
 

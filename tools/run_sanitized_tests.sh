@@ -9,6 +9,7 @@ shift 2
 cxx=${CXX:-g++}
 site=$PWD/$build/site
 
+echo "building with sanitizers in $build"
 # Into a folder of its own: the ordinary installation stays as it is. Frame pointers and line numbers make reports
 # readable; -O1 keeps the build quick.
 "$python" -m pip install -q --no-deps --no-build-isolation --upgrade --target "$site" \
