@@ -9,6 +9,10 @@
 #include "onnxruntime_mlas/qnbit.h"
 #include "qnbit/layout.h"
 
+// Before a loop over a tile's rows or vectors. GCC keeps arrays of vectors in registers only when such loops are unrolled
+// before it splits arrays into scalars; left to itself it unrolls later and stores every accumulator in every step.
+#define ORT_MLAS_UNROLL _Pragma("GCC unroll 16")
+
 namespace onnxruntime_mlas::qnbit {
 
 // One block of one quantised row of A.

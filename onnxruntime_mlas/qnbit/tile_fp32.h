@@ -1,6 +1,6 @@
-// The CompFp32 tiles, written once over an ISA's vocabulary V (qnbit/isa/). A weight is w = (code - zero_point) * scale,
-// both operations in fp32; c = fma(a, w, c) in ascending k. Every tile and path does just that, so results agree to
-// the bit, and NaN and infinities in A come out as IEEE 754 says.
+// The CompFp32 tiles, written once over an ISA's vocabulary V (qnbit/isa/). A weight is w = (code - zero_point) *
+// scale, both operations in fp32; c = fma(a, w, c) in ascending k. Every tile and path does just that, so results agree
+// to the bit, and NaN and infinities in A come out as IEEE 754 says.
 //
 // In a 32-bit lane of a unit, the code of k = 4p + j is at bit 8j + 2p: shifted down by that, its two bits index a
 // table of the four values of (code - zero_point); the bits above are ignored by the lookup (VPERMILPS).
@@ -61,27 +61,34 @@ inline void Fp32Fused(const Fp32FusedArgs& t, size_t first_vec) {
   const size_t first_column = first_vec * V::kLanes;
   const std::byte* strips[kVecs];
   typename V::F32 c[kRows][kVecs];
+  ORT_MLAS_UNROLL
   for (unsigned v = 0; v < kVecs; ++v) {
     strips[v] = t.b + (first_vec + v) / kVecsPerStrip * layout.strip_bytes;
+    ORT_MLAS_UNROLL
     for (unsigned r = 0; r < kRows; ++r) c[r][v] = V::ZeroF32();
   }
   const auto lane = [&](unsigned v) { return (first_vec + v) % kVecsPerStrip * V::kLanes; };
   for (size_t index = 0, k = 0; k < t.k; ++index) {
     const size_t block_offset = index * layout.block_bytes;
     BlockParameters<V> parameters[kVecs];
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       parameters[v] = LoadParameters<V, kZeroPoints>(layout, strips[v] + block_offset, lane(v));
     }
     for (size_t unit = 0; unit < layout.units && k < t.k; ++unit, k += layout.unit_k) {
       typename V::I32 codes[kVecs];
+      ORT_MLAS_UNROLL
       for (unsigned v = 0; v < kVecs; ++v) {
         codes[v] = V::LoadI32(strips[v] + block_offset + unit * kUnitBytes + lane(v) * kColumnBytes);
       }
       const auto multiply = [&](size_t at, auto shift) {
         typename V::F32 a[kRows];
+        ORT_MLAS_UNROLL
         for (unsigned r = 0; r < kRows; ++r) a[r] = V::BroadcastF32(t.a + r * t.lda + at);
+        ORT_MLAS_UNROLL
         for (unsigned v = 0; v < kVecs; ++v) {
           const auto w = Dequantize<V, kZeroPoints>(V::Lookup(table, shift(codes[v])), parameters[v]);
+          ORT_MLAS_UNROLL
           for (unsigned r = 0; r < kRows; ++r) c[r][v] = V::Fma(a[r], w, c[r][v]);
         }
       };
@@ -96,9 +103,11 @@ inline void Fp32Fused(const Fp32FusedArgs& t, size_t first_vec) {
       }
     }
   }
+  ORT_MLAS_UNROLL
   for (unsigned v = 0; v < kVecs; ++v) {
     const size_t column = first_column + v * V::kLanes;
     const size_t columns = t.columns - column;
+    ORT_MLAS_UNROLL
     for (unsigned r = 0; r < kRows; ++r) {
       if (t.bias != nullptr) c[r][v] = V::Add(c[r][v], V::LoadPartial(t.bias + column, columns));
       V::StorePartial(t.c + r * t.ldc + column, c[r][v], columns);
@@ -128,7 +137,9 @@ void RunFp32Fused(const Fp32FusedArgs& t) {
 template <class V, unsigned kRows, unsigned kVecs>
 inline void Fp32Panel(const Fp32PanelArgs& t) {
   typename V::F32 c[kRows][kVecs];
+  ORT_MLAS_UNROLL
   for (unsigned r = 0; r < kRows; ++r) {
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       c[r][v] = t.first ? V::ZeroF32() : V::LoadPartial(t.c + r * t.ldc + v * V::kLanes, t.columns - v * V::kLanes);
     }
@@ -136,14 +147,19 @@ inline void Fp32Panel(const Fp32PanelArgs& t) {
   const float* panel = t.panel;
   for (size_t k = 0; k < t.k; ++k, panel += t.panel_stride) {
     typename V::F32 w[kVecs];
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) w[v] = V::LoadF32(reinterpret_cast<const std::byte*>(panel + v * V::kLanes));
+    ORT_MLAS_UNROLL
     for (unsigned r = 0; r < kRows; ++r) {
       const auto a = V::BroadcastF32(t.a + r * t.lda + k);
+      ORT_MLAS_UNROLL
       for (unsigned v = 0; v < kVecs; ++v) c[r][v] = V::Fma(a, w[v], c[r][v]);
     }
   }
+  ORT_MLAS_UNROLL
   for (unsigned v = 0; v < kVecs; ++v) {
     const size_t columns = t.columns - v * V::kLanes;
+    ORT_MLAS_UNROLL
     for (unsigned r = 0; r < kRows; ++r) {
       if (t.bias != nullptr) c[r][v] = V::Add(c[r][v], V::LoadPartial(t.bias + v * V::kLanes, columns));
       V::StorePartial(t.c + r * t.ldc + v * V::kLanes, c[r][v], columns);
@@ -170,6 +186,7 @@ inline void UnpackFp32(const std::byte* strip, const Layout& layout, float unifo
     const std::byte* block = strip + layout.block_offset(0, k / layout.block_len);
     const std::byte* unit = block + k % layout.block_len / layout.unit_k * kUnitBytes;
     const unsigned valid = k_end - k < layout.unit_k ? static_cast<unsigned>(k_end - k) : 16u;
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       const size_t lane = v * V::kLanes;
       const auto parameters = LoadParameters<V, kZeroPoints>(layout, block, lane);

@@ -24,6 +24,7 @@ inline void DotUnitsInPlace(const std::byte* units, size_t count, const int8_t* 
     const auto a1 = V::BroadcastQuad(a + kQuadK);
     const auto a2 = V::BroadcastQuad(a + 2 * kQuadK);
     const auto a3 = V::BroadcastQuad(a + 3 * kQuadK);
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       const auto codes = V::LoadCodes(units + v * V::kLanes * kColumnBytes);
       const auto shifted = V::template ShiftDown<4>(codes);
@@ -48,9 +49,12 @@ template <class V, unsigned kPlane, unsigned kRows, unsigned kVecs>
 inline void DotPlane(const typename V::Codes (&codes)[kVecs], const int8_t* a, size_t a_stride,
                      typename V::Acc (&acc)[kRows][kVecs]) {
   typename V::Codes plane[kVecs];
+  ORT_MLAS_UNROLL
   for (unsigned v = 0; v < kVecs; ++v) plane[v] = Plane<V, kPlane>(codes[v]);
+  ORT_MLAS_UNROLL
   for (unsigned r = 0; r < kRows; ++r) {
     const auto quad = V::BroadcastQuad(a + r * a_stride + kPlane * kQuadK);
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::Dot(acc[r][v], plane[v], quad);
   }
 }
@@ -60,6 +64,7 @@ inline void DotUnits(const std::byte* units, size_t count, const int8_t* a, size
                      typename V::Acc (&acc)[kRows][kVecs]) {
   for (size_t unit = 0; unit < count; ++unit, units += kUnitBytes, a += 4 * kQuadK) {
     typename V::Codes codes[kVecs];
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) codes[v] = V::LoadCodes(units + v * V::kLanes * kColumnBytes);
     DotPlane<V, 0>(codes, a, a_stride, acc);
     DotPlane<V, 1>(codes, a, a_stride, acc);
@@ -74,9 +79,12 @@ inline void DotPanel(const std::byte* planes, size_t count, const int8_t* a, siz
                      typename V::Acc (&acc)[kRows][kVecs]) {
   for (size_t plane = 0; plane < count; ++plane, planes += kUnitBytes, a += kQuadK) {
     typename V::Codes codes[kVecs];
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) codes[v] = V::LoadCodes(planes + v * V::kLanes * kColumnBytes);
+    ORT_MLAS_UNROLL
     for (unsigned r = 0; r < kRows; ++r) {
       const auto quad = V::BroadcastQuad(a + r * a_stride);
+      ORT_MLAS_UNROLL
       for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::Dot(acc[r][v], codes[v], quad);
     }
   }
@@ -90,8 +98,10 @@ inline void DotSegment(const std::byte* b, size_t units, const int8_t* a, size_t
     DotPanel<V>(b, 4 * units, a, a_stride, acc);
   } else if constexpr (kRows == 1) {
     typename V::Acc high[kVecs];
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) high[v] = V::ZeroAcc();
     DotUnitsInPlace<V, kVecs>(b, units, a, acc[0], high);
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) acc[0][v] = V::AddQuarter(acc[0][v], high[v]);
   } else {
     DotUnits<V>(b, units, a, a_stride, acc);
@@ -133,7 +143,9 @@ inline void BlockSums(const Int8Args& t, const std::byte* block, const int8_t* a
   };
   if constexpr (V::kInt32Dots) {
     // The dots accumulate onto the start: it costs nothing.
+    ORT_MLAS_UNROLL
     for (unsigned r = 0; r < kRows; ++r) {
+      ORT_MLAS_UNROLL
       for (unsigned v = 0; v < kVecs; ++v) sums[r][v] = start(r, v);
     }
     DotSegment<V, kRows, kVecs, kPanel>(block, layout.units, a, t.a_stride, sums);
@@ -142,12 +154,16 @@ inline void BlockSums(const Int8Args& t, const std::byte* block, const int8_t* a
     size_t unit = 0;
     do {
       typename V::Acc acc[kRows][kVecs];
+      ORT_MLAS_UNROLL
       for (unsigned r = 0; r < kRows; ++r) {
+        ORT_MLAS_UNROLL
         for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::ZeroAcc();
       }
       DotSegment<V, kRows, kVecs, kPanel>(block + unit * (kPanel ? 4 * kUnitBytes : kUnitBytes), segment,
                                           a + unit * layout.unit_k, t.a_stride, acc);
+      ORT_MLAS_UNROLL
       for (unsigned r = 0; r < kRows; ++r) {
+        ORT_MLAS_UNROLL
         for (unsigned v = 0; v < kVecs; ++v) {
           const auto widened = V::Widen(acc[r][v]);
           if (unit != 0) {
@@ -177,7 +193,9 @@ inline void Int8Tile(const Int8Args& t) {
   const Layout& layout = *t.layout;
   const size_t block_bytes = kPanel ? layout.panel_block_bytes : layout.block_bytes;
   typename V::F32 c[kRows][kVecs];
+  ORT_MLAS_UNROLL
   for (unsigned r = 0; r < kRows; ++r) {
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       c[r][v] = t.first ? V::ZeroF32() : V::LoadPartial(t.c + r * t.ldc + v * V::kLanes, t.columns - v * V::kLanes);
     }
@@ -188,8 +206,10 @@ inline void Int8Tile(const Int8Args& t) {
   for (size_t index = 0; index < t.blocks; ++index, block += block_bytes, a += layout.block_len, ++meta) {
     typename V::I32 sums[kRows][kVecs];
     BlockSums<V, kRows, kVecs, kZeroPoints, kPanel>(t, block, a, meta, sums);
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       const auto b_scale = LoadScales<V, kPanel>(layout, block, v);
+      ORT_MLAS_UNROLL
       for (unsigned r = 0; r < kRows; ++r) {
         const auto a_scale = V::BroadcastF32(&meta[r * t.meta_stride].scale);
         c[r][v] = V::Fma(V::ToFloat(sums[r][v]), V::Mul(a_scale, b_scale), c[r][v]);
@@ -199,6 +219,7 @@ inline void Int8Tile(const Int8Args& t) {
         const auto offset =
             kPanel ? V::LoadF32(block + layout.panel_zero_points_offset() + lane_bytes)
                    : V::Negate(V::Mul(V::LoadF32(block + layout.zero_points_offset + lane_bytes), b_scale));
+        ORT_MLAS_UNROLL
         for (unsigned r = 0; r < kRows; ++r) {
           const ActivationBlock& m = meta[r * t.meta_stride];
           const float a_sum = m.scale * static_cast<float>(m.term);
@@ -207,7 +228,9 @@ inline void Int8Tile(const Int8Args& t) {
       }
     }
   }
+  ORT_MLAS_UNROLL
   for (unsigned r = 0; r < kRows; ++r) {
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       const size_t columns = t.columns - v * V::kLanes;
       if (t.bias != nullptr) c[r][v] = V::Add(c[r][v], V::LoadPartial(t.bias + v * V::kLanes, columns));
@@ -243,6 +266,7 @@ void UnpackInt8Panel(const std::byte* b, size_t blocks, const Layout& layout, st
   constexpr unsigned kVecs = kStripColumns / V::kLanes;
   for (size_t block = 0; block < blocks; ++block, b += layout.block_bytes, panel += layout.panel_block_bytes) {
     for (size_t unit = 0; unit < layout.units; ++unit) {
+      ORT_MLAS_UNROLL
       for (unsigned v = 0; v < kVecs; ++v) {
         const size_t lane_bytes = v * V::kLanes * kColumnBytes;
         const auto codes = V::LoadCodes(b + unit * kUnitBytes + lane_bytes);
@@ -253,6 +277,7 @@ void UnpackInt8Panel(const std::byte* b, size_t blocks, const Layout& layout, st
         V::StoreCodes(planes + 3 * kUnitBytes, Plane<V, 3>(codes));
       }
     }
+    ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       const size_t lane = v * V::kLanes;
       const auto scale = LoadScales<V, false>(layout, b, v);
