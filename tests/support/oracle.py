@@ -139,7 +139,7 @@ class QuantizedActivations:
     q: npt.NDArray[np.int8]  # [M, k_blocks * block_size]
     scales: Float32Array  # [M, k_blocks]
     sums: Int32Array  # [M, k_blocks]
-    fp32_rows: npt.NDArray[np.bool_]  # [M]: q, scales and sums of such a row mean nothing
+    fp32_rows: npt.NDArray[np.bool_]  # [M]: q, scales and sums of such a row are zeros
 
 
 def quantize_activations(a: Float32Array, block_size: int) -> QuantizedActivations:
@@ -155,7 +155,7 @@ def quantize_activations(a: Float32Array, block_size: int) -> QuantizedActivatio
         fp32_rows = ~np.isfinite(a).all(axis=1) | np.isinf(ratio).any(axis=1)
         scaled = np.where(fp32_rows[:, None, None], np.float32(0), blocks * ratio[:, :, None])
     q = np.clip(np.rint(scaled), -127, 127).astype(np.int8)
-    scales = (amax / np.float32(127)).astype(np.float32)
+    scales = np.where(fp32_rows[:, None], np.float32(0), amax / np.float32(127))
     sums = q.astype(np.int32).sum(axis=2, dtype=np.int32)
     return QuantizedActivations(q.reshape(m, k_blocks * block_size), scales, sums, fp32_rows)
 
