@@ -1,0 +1,142 @@
+"""The table of kernels, CPU features and the choice of an ISA."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import isa_support
+from onnxruntime_ep_mlas import _native
+
+ALL_ISAS = ("portable", "avx2", "avxvnni", "avx512bw", "avx512vnni")
+NAME = re.compile(
+    r"qnbit_(?P<compute>int8|fp32)_w(?P<bits>\d)_(?P<format>quad)_(?P<isa>[a-z0-9]+)"
+    r"_(?P<path>fused|panel)_r(?P<tile_rows>\d+)"
+)
+
+
+def select_with_environment(value: str | None, argument: str | None = None) -> tuple[int, str]:
+    environment = {k: v for k, v in os.environ.items() if k != "ORT_MLAS_ISA"}
+    if value is not None:
+        environment["ORT_MLAS_ISA"] = value
+    program = (
+        "from onnxruntime_ep_mlas import _native\n"
+        f"try: print(_native.select_isa({argument!r}))\n"
+        "except ValueError as error: print(error); raise SystemExit(3)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode in (0, 3), result.stderr
+    return result.returncode, result.stdout.strip()
+
+
+def test_names_say_what_rows_are() -> None:
+    rows = [row for row in _native.kernels() if row["family"] == "qnbit"]
+    assert len({row["name"] for row in rows}) == len(rows)
+    for row in rows:
+        match = NAME.fullmatch(row["name"])
+        assert match, row["name"]
+        for field, text in match.groupdict().items():
+            assert str(row[field]) == text, row["name"]
+        assert row["block_lengths"] == [16, 32, 64, 128, 256]
+        assert row["tile_columns"] % 16 == 0
+
+
+def test_every_isa_can_do_any_number_of_rows_in_both_compute_types() -> None:
+    single = {(row["isa"], row["compute"]) for row in _native.kernels() if row["tile_rows"] == 1}
+    isas = [isa["name"] for isa in _native.isas()]
+    assert single == {(isa, compute) for isa in isas for compute in ("int8", "fp32")}
+
+
+def test_isas_are_listed_slowest_first() -> None:
+    names = [isa["name"] for isa in _native.isas()]
+    assert names == [name for name in ALL_ISAS if name in names]
+    assert names[0] == "portable"
+    assert _native.isas()[0]["unavailable_reason"] == ""
+    assert all(isa["instructions"] for isa in _native.isas())
+
+
+def test_rows_are_usable_where_their_isa_is() -> None:
+    reasons = isa_support.isa_unavailable_reasons()
+    for row in _native.kernels():
+        assert row["unavailable_reason"] == reasons[row["isa"]]
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="no /proc/cpuinfo")
+def test_usable_isas_are_those_of_the_operating_system() -> None:
+    known = {isa["name"] for isa in _native.isas()}
+    system = isa_support.isas_by_cpuinfo(Path("/proc/cpuinfo").read_text())
+    assert set(isa_support.usable_isas()) == system & known
+
+
+def test_cpu_features() -> None:
+    features = _native.cpu_features()
+    assert isinstance(features.pop("brand"), str)
+    assert all(isinstance(value, bool) for value in features.values())
+    if features["avx512_vnni"]:
+        assert features["avx512f"]
+        assert features["os_zmm"]
+    if features["avx2"]:
+        assert features["os_ymm"]
+
+
+def test_the_fastest_usable_isa_is_the_default() -> None:
+    fastest = isa_support.usable_isas()[-1]
+    assert select_with_environment(None) == (0, fastest)
+    assert select_with_environment("") == (0, fastest)
+
+
+@pytest.mark.parametrize("isa", isa_support.usable_isas())
+def test_isas_can_be_forced(isa: str) -> None:
+    assert _native.select_isa(isa) == isa
+    assert select_with_environment(isa) == (0, isa)
+    assert select_with_environment("portable", isa) == (0, isa)
+    assert select_with_environment("nonsense", isa) == (0, isa)
+
+
+@pytest.mark.parametrize("value", ["avx9", "AVX2 ", "portable,avx2", "0"])
+def test_unknown_isas_are_refused_with_the_known_ones(value: str) -> None:
+    code, message = select_with_environment(value)
+    assert code == 3
+    assert value in message
+    assert all(isa["name"] in message for isa in _native.isas())
+    with pytest.raises(ValueError, match=re.escape(value)):
+        _native.select_isa(value)
+
+
+def test_unusable_isas_are_refused_with_the_reason() -> None:
+    unusable = {name: why for name, why in isa_support.isa_unavailable_reasons().items() if why}
+    if not unusable:
+        pytest.skip("every ISA of this build can run here")
+    for isa, reason in unusable.items():
+        code, message = select_with_environment(isa)
+        assert code == 3
+        assert isa in message
+        assert reason in message
+        with pytest.raises(ValueError, match=re.escape(reason)):
+            _native.select_isa(isa)
+
+
+def test_the_environment_decides_which_kernels_run() -> None:
+    program = (
+        "import numpy as np\n"
+        "from onnxruntime_ep_mlas import _native\n"
+        "packed = _native.pack(np.zeros((1, 1, 4), np.uint8), np.ones((1, 1), np.float32),"
+        " k=16, block_size=16)\n"
+        "print(*_native.kernels_for(5, packed))\n"
+    )
+    for isa in isa_support.usable_isas():
+        environment = {**os.environ, "ORT_MLAS_ISA": isa}
+        names = subprocess.check_output([sys.executable, "-c", program], env=environment, text=True)
+        assert names.split()
+        assert all(f"_{isa}_" in name for name in names.split())
