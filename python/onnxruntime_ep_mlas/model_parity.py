@@ -7,8 +7,6 @@ doesn't count against the ones after it.
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 
-from . import session as _session
+from ._library import import_onnxruntime
 from .parity import Compute, Parity, compare, matmul_nbits_oracle
+from .session import InferenceSession, NodeAssignment, session_report
 
 __all__ = ["Agreement", "ModelParity", "NodeParity", "agreement", "check_model", "check_nodes"]
 
@@ -179,55 +177,46 @@ def check_nodes(
     constants = _constants(proto, model.parent)
     wanted = _expose(proto, targets, constants, feeds)
 
-    with tempfile.TemporaryDirectory() as folder:
-        report_path = Path(folder) / "report.json"
-        options = {**(provider_options or {}), "report": str(report_path)}
-        progress("nodes: ours")
-        session_options = _options(threads, model.parent)
-        ours = _session.InferenceSession(
-            proto.SerializeToString(),
-            session_options,
-            provider_options=options,
-            allow_fallback=True,
-        )
-        report = json.loads(report_path.read_text(encoding="utf-8"))
+    progress("nodes: ours")
+    source = proto.SerializeToString()
+    ours = InferenceSession(
+        source,
+        _options(threads, model.parent),
+        provider_options=provider_options,
+        allow_fallback=True,
+    )
+    report = session_report(ours)
     results = {"ours": _fetch(ours, wanted, feeds)}
     del ours
     if stock:
         progress("nodes: stock")
-        cpu = onnxruntime.InferenceSession(
-            proto.SerializeToString(),
-            _options(threads, model.parent),
-            providers=["CPUExecutionProvider"],
+        cpu = import_onnxruntime().InferenceSession(
+            source, _options(threads, model.parent), providers=["CPUExecutionProvider"]
         )
         results["stock"] = _fetch(cpu, wanted, feeds)
         del cpu
 
-    rows = {(row["graph"], row["name"]): row for row in report["nodes"]}
+    assigned = {node.name: node for node in report.nodes if not node.graph}
     checked = []
     for node in targets:
         progress(f"oracle: {node.name}")
-        checked.append(_check(node, rows.get(("", node.name)), constants, feeds, results))
-    for path, node in hidden:
-        base = _describe(node, None)
-        skipped = f"inside the body of '{path}', where its input can't be read"
-        by_name = [row for row in report["nodes"] if row["graph"] and row["name"] == node.name]
-        taken = bool(by_name) and all(row["taken"] for row in by_name)
-        reason = "" if taken else "; ".join(sorted({row["reason"] for row in by_name}))
-        checked.append(
-            NodeParity(**{**base, "taken": taken, "reason": reason}, skipped=skipped),
-        )
+        checked.append(_check(node, assigned.get(node.name), constants, feeds, results))
+    for body, node in hidden:
+        inside = [other for other in report.nodes if other.graph and other.name == node.name]
+        base = _describe(node, inside[0] if inside else None)
+        skipped = f"inside the body of '{body}', where its input can't be read"
+        checked.append(NodeParity(**base, skipped=skipped))
     return checked
 
 
 def _check(
     node: onnx.NodeProto,
-    report: dict[str, Any] | None,
+    assignment: NodeAssignment | None,
     constants: Mapping[str, Array],
     feeds: Feeds,
     results: Mapping[str, Mapping[str, Array]],
 ) -> NodeParity:
-    base = _describe(node, report)
+    base = _describe(node, assignment)
     parities: dict[str, Parity] = {}
     rows = 0
     for side, fetched in results.items():
@@ -265,10 +254,15 @@ def _check(
     return NodeParity(**base, rows=rows, ours=ours, stock=parities.get("stock"), skipped=skipped)
 
 
-def _describe(node: onnx.NodeProto, report: dict[str, Any] | None) -> dict[str, Any]:
+def _describe(node: onnx.NodeProto, assignment: NodeAssignment | None) -> dict[str, Any]:
     attributes = {a.name: a.i for a in node.attribute}
     level = attributes.get("accuracy_level", 0)
-    taken = bool(report and report["taken"])
+    taken = assignment is not None and assignment.taken
+    reason = "the provider's report doesn't name this node"
+    compute = _compute_of(level)
+    if assignment is not None:
+        reason = assignment.reason
+        compute = assignment.details["compute"] if taken else compute
     return {
         "name": node.name,
         "k": attributes.get("K", 0),
@@ -276,9 +270,9 @@ def _describe(node: onnx.NodeProto, report: dict[str, Any] | None) -> dict[str, 
         "bits": attributes.get("bits", 4),
         "block_size": attributes.get("block_size", 0),
         "accuracy_level": level,
-        "compute": report["compute"] if report and taken else _compute_of(level),
+        "compute": compute,
         "taken": taken,
-        "reason": report["reason"] if report else "the provider's report doesn't name this node",
+        "reason": reason,
     }
 
 
@@ -358,7 +352,7 @@ def _expose(
 
 
 def _options(threads: int, external_folder: Path | None = None) -> Any:
-    options = onnxruntime.SessionOptions()
+    options = import_onnxruntime().SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3  # warnings about unused initializers and nodes left to the CPU
     if external_folder is not None:
@@ -367,17 +361,14 @@ def _options(threads: int, external_folder: Path | None = None) -> Any:
 
 
 def _ours(model: Path, provider_options: Mapping[str, str] | None, threads: int) -> Any:
-    return _session.InferenceSession(
-        str(model),
-        _options(threads),
-        provider_options=dict(provider_options or {}),
-        allow_fallback=True,
+    return InferenceSession(
+        model, _options(threads), provider_options=provider_options, allow_fallback=True
     )
 
 
 def _stock(model: Path, threads: int) -> Any:
-    return onnxruntime.InferenceSession(
-        str(model), _options(threads), providers=["CPUExecutionProvider"]
+    return import_onnxruntime().InferenceSession(
+        model, _options(threads), providers=["CPUExecutionProvider"]
     )
 
 

@@ -50,7 +50,7 @@ _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class QuantizedActivations:
-    """A after the int8 rule. `fp32_rows` marks rows the rule doesn't apply to; their q is 0."""
+    """A after the int8 rule. `fp32_rows` marks rows the rule doesn't apply to: all 0 here."""
 
     q: npt.NDArray[np.int8]  # [M, k_blocks * block_size], zeros past K
     scales: FloatArray  # [M, k_blocks]
@@ -105,7 +105,8 @@ def quantize_activations(a: FloatArray, block_size: int) -> QuantizedActivations
         r[fp32_rows] = 0
         blocks = np.where(fp32_rows[:, None, None], np.float32(0), blocks)
         q = np.clip(np.rint(blocks * r[:, :, None]), -127, 127).astype(np.int8)
-    return QuantizedActivations(q.reshape(m, -1), (amax / limit).astype(np.float32), fp32_rows)
+    scales = np.where(fp32_rows[:, None], np.float32(0), amax / limit).astype(np.float32)
+    return QuantizedActivations(q.reshape(m, -1), scales, fp32_rows)
 
 
 def matmul_nbits_oracle(
