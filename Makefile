@@ -1,7 +1,7 @@
 # What a user and a developer run. Every target sets up what it needs first and is quick when nothing changed.
 #   make demo    the main job, on a real model        make check   linters, types, sanitizers
 #   make test    all tests                             make bench   microbenchmarks
-# Variables: PYTHON (interpreter to start from), VENV, BUILD, PYTEST_ARGS.
+# Variables: PYTHON (interpreter to start from), VENV, BUILD, CXX, PYTEST_ARGS.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
@@ -24,7 +24,7 @@ SOURCES := CMakeLists.txt pyproject.toml README.md LICENSE \
 CPP_FILES = $(shell git ls-files '*.h' '*.cpp')
 PY_FOLDERS := python tests tools bench
 
-.PHONY: help setup demo test bench check lint-python lint-cpp test-sanitizers clean
+.PHONY: help setup demo test bench check lint-python lint-cpp test-sanitizers test-x86-bed clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -56,6 +56,11 @@ demo: setup
 
 test: setup
 	ORT_MLAS_BUILD_DIR=$(BUILD)/wheel $(PY) -m pytest --hypothesis-profile=$(HYPOTHESIS_PROFILE) $(PYTEST_ARGS)
+
+# Part of `make test` too: kernels of ISAs that this machine may lack, on emulated CPUs.
+test-x86-bed: setup
+	$(PY) tools/x86_bed/bed.py build
+	$(PY) -m pytest $(PYTEST_ARGS) tests/x86_bed
 
 bench: setup
 	$(VENV)/bin/ort-mlas bench --suite all --output $(BUILD)/bench
