@@ -63,7 +63,9 @@ class Agreement:
 
 @dataclass(frozen=True)
 class ModelParity:
-    """Result of `check_model`. `outputs[name][pair]`, pairs "ours/stock", "ours/original", ..."""
+    """Result of `check_model`. `outputs[name][pair]`, pairs "ours/stock", "ours/original", ...;
+    outputs that are no floats are left out.
+    """
 
     nodes: list[NodeParity]
     outputs: dict[str, dict[str, Agreement]] = field(default_factory=dict)
@@ -154,7 +156,7 @@ def check_model(
     outputs = {
         name: {f"{a}/{b}": agreement(results[a][name], results[b][name]) for a, b in pairs}
         for name in results["ours"]
-        if np.issubdtype(results["ours"][name].dtype, np.number)
+        if np.issubdtype(results["ours"][name].dtype, np.floating)
     }
     return ModelParity(nodes, outputs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -168,14 +169,17 @@ def _feeds(
 
 def node_table(nodes: list[NodeParity]) -> Table:
     """Error of each node, ours and stock, in units of its tolerance and relative to the output."""
-    table = Table(title="MatMulNBits against the oracle, on the node's own activations")
+    prefix = _common_path([node.name for node in nodes])
+    caption = f"Nodes of {prefix}" if prefix else None
+    title = "MatMulNBits against the oracle, on the node's own activations"
+    table = Table(title=title, caption=caption)
     for head in ("node", "K x N", "bits", "block", "level", "rows"):
         table.add_column(head)
     for head in ("ours: worst/tolerance", "rms", "stock: worst/tolerance", "rms", "verdict"):
         table.add_column(head, justify="right")
     for node in nodes:
         table.add_row(
-            node.name,
+            node.name[len(prefix) :],
             f"{node.k}x{node.n}",
             str(node.bits),
             str(node.block_size),
@@ -207,6 +211,14 @@ def output_table(outputs: dict[str, dict[str, Agreement]]) -> Table:
                 f"{found.argmax:.1%}",
             )
     return table
+
+
+def _common_path(names: list[str]) -> str:
+    """The path, up to a slash, that all names begin with."""
+    folders = [name.split("/")[:-1] for name in names]
+    common = itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))
+    path = "".join(f"{parts[0]}/" for parts in common)
+    return path if len(names) > 1 else ""
 
 
 def _cells(parity: Parity | None) -> tuple[str, str]:
