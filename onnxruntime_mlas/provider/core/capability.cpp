@@ -36,6 +36,7 @@ void Ep::ClaimNodes(Ort::ConstGraph graph, OrtEpGraphSupportInfo* support) {
     }
     report_.Put({.graph = GraphPath(graph),
                  .output = FirstOutputName(node),
+                 .values = ValueNames(node),
                  .name = NodeLabel(node),
                  .op_type = op->op_type,
                  .taken = decision.take,

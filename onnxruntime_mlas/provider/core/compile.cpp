@@ -50,8 +50,12 @@ OrtNodeComputeInfo* Ep::CompileGraph(Ort::ConstGraph graph, Ort::ConstNode fused
     Fail(ORT_EP_FAIL, std::string(kProviderName) + ": asked to compile a graph that it did not claim");
   }
   const Ort::ConstNode node = nodes[0];
-  NodeReport entry{.graph = GraphPath(graph),
+  const std::string values = ValueNames(node);
+  // The graph to compile is a copy that doesn't know what it was taken from. ONNX Runtime compiles what it took from
+  // one graph before it asks about the next, so the last node reported under this name is the one.
+  NodeReport entry{.graph = report_.GraphOfLast(values),
                    .output = FirstOutputName(node),
+                   .values = values,
                    .name = NodeLabel(node),
                    .op_type = op->op_type,
                    .taken = true,

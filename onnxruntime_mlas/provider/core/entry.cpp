@@ -6,11 +6,14 @@ using onnxruntime_mlas::provider::CatchAll;
 using onnxruntime_mlas::provider::Factory;
 using onnxruntime_mlas::provider::kOrtApiVersion;
 
+// ORT_EXPORT of the headers is empty on Linux, and everything here is built hidden.
+#define ORT_MLAS_EXPORT __attribute__((visibility("default")))
+
 extern "C" {
 
-ORT_EXPORT OrtStatus* CreateEpFactories(const char* /*registered_name*/, const OrtApiBase* ort_api_base,
-                                        const OrtLogger* /*default_logger*/, OrtEpFactory** factories,
-                                        size_t max_factories, size_t* num_factories) noexcept {
+ORT_MLAS_EXPORT OrtStatus* CreateEpFactories(const char* /*registered_name*/, const OrtApiBase* ort_api_base,
+                                             const OrtLogger* /*default_logger*/, OrtEpFactory** factories,
+                                             size_t max_factories, size_t* num_factories) noexcept {
   const OrtApi* api = ort_api_base->GetApi(kOrtApiVersion);
   if (api == nullptr) {
     // Every ONNX Runtime has version 1 of the API, and CreateStatus has been in it since then.
@@ -29,6 +32,6 @@ ORT_EXPORT OrtStatus* CreateEpFactories(const char* /*registered_name*/, const O
 
 // The factory lives as long as the process: sessions that outlive the registration still release their provider
 // through it.
-ORT_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* /*factory*/) noexcept { return nullptr; }
+ORT_MLAS_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* /*factory*/) noexcept { return nullptr; }
 
 }  // extern "C"

@@ -6,13 +6,14 @@ namespace onnxruntime_mlas::provider {
 namespace {
 
 // The attribute of `parent` that holds `graph`. ONNX Runtime may hand out several objects for one subgraph, so they are
-// told apart by what they contain: the name of the first node's first output is unique in the model's scope.
+// told apart by their names and by what the first node gives.
 std::string AttributeName(Ort::ConstNode parent, Ort::ConstGraph graph) {
   const std::vector<Ort::ConstNode> nodes = graph.GetNodes();
   for (const Ort::AttrNameSubgraph& candidate : parent.GetSubgraphs()) {
     const std::vector<Ort::ConstNode> others = candidate.sub_graph.GetNodes();
     if (candidate.sub_graph == graph) return candidate.attr_name;
-    if (!nodes.empty() && !others.empty() && FirstOutputName(nodes[0]) == FirstOutputName(others[0])) {
+    if (!nodes.empty() && !others.empty() && candidate.sub_graph.GetName() == graph.GetName() &&
+        FirstOutputName(nodes[0]) == FirstOutputName(others[0])) {
       return candidate.attr_name;
     }
   }
@@ -28,20 +29,24 @@ std::string FirstOutputName(Ort::ConstNode node) {
   return {};
 }
 
+std::string ValueNames(Ort::ConstNode node) {
+  std::string names;
+  const auto append = [&](const std::vector<Ort::ConstValueInfo>& values) {
+    for (const Ort::ConstValueInfo& value : values) names += (value == nullptr ? "" : value.GetName()) + "\n";
+  };
+  append(node.GetInputs());
+  append(node.GetOutputs());
+  return names;
+}
+
 std::string NodeLabel(Ort::ConstNode node) {
   std::string name = node.GetName();
   return name.empty() ? "output '" + FirstOutputName(node) + "'" : name;
 }
 
 std::string GraphPath(Ort::ConstGraph graph) {
-  std::string path;
-  while (graph != nullptr) {
-    const Ort::ConstNode parent = graph.GetParentNode();
-    if (parent == nullptr) break;
-    path = NodeLabel(parent) + "/" + AttributeName(parent, graph) + (path.empty() ? "" : "/") + path;
-    graph = parent.GetGraph();
-  }
-  return path;
+  const Ort::ConstNode parent = graph.GetParentNode();
+  return parent == nullptr ? std::string() : NodeLabel(parent) + "/" + AttributeName(parent, graph);
 }
 
 int64_t IntAttribute(Ort::ConstNode node, const char* name, int64_t fallback) {

@@ -60,13 +60,19 @@ Report::Report(std::string path, Isa isa) : path_(std::move(path)), isa_(isa) {}
 
 void Report::Put(NodeReport node) {
   const auto same = std::find_if(nodes_.begin(), nodes_.end(), [&](const NodeReport& other) {
-    return other.graph == node.graph && other.output == node.output;
+    return other.graph == node.graph && other.values == node.values;
   });
-  if (same != nodes_.end()) {
-    *same = std::move(node);
-  } else {
+  if (same == nodes_.end()) {
     nodes_.push_back(std::move(node));
+  } else {
+    *same = std::move(node);
   }
+}
+
+std::string Report::GraphOfLast(const std::string& values) const {
+  const auto last =
+      std::find_if(nodes_.rbegin(), nodes_.rend(), [&](const NodeReport& node) { return node.values == values; });
+  return last == nodes_.rend() ? std::string() : last->graph;
 }
 
 std::string Report::Json() const {

@@ -16,8 +16,9 @@ using Field = std::pair<std::string, std::variant<int64_t, std::string, std::vec
 using Fields = std::vector<Field>;
 
 struct NodeReport {
-  std::string graph;   // "" for the main graph, else the path of a subgraph, e.g. "if_3/then_branch"
-  std::string output;  // name of the first output: unique in its graph, where names of nodes may be missing or repeated
+  std::string graph;   // GraphPath
+  std::string output;  // name of the first output
+  std::string values;  // ValueNames, which with `graph` tell a node from every other
   std::string name;
   std::string op_type;
   bool taken = false;
@@ -32,6 +33,9 @@ class Report {
 
   // Adds a node, or replaces what was said about the same node.
   void Put(NodeReport node);
+
+  // Graph of the node put last with these `values`.
+  std::string GraphOfLast(const std::string& values) const;
 
   // Replaces the file in one step, so that a reader never sees half of it. Throws Ort::Exception naming the path.
   void Write() const;
