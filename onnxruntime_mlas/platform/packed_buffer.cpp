@@ -9,16 +9,15 @@ namespace {
 constexpr uint64_t kPrime = 0x00000100000001B3;  // of 64-bit FNV-1a
 constexpr uint64_t kBasis = 0xCBF29CE484222325;
 constexpr size_t kLanes = 4;  // independent chains, so that the multiply's latency is hidden
-}  // namespace
 
 // FNV-1a over 64-bit words, dealt in turn to four chains that are then folded into one with the length.
-uint64_t PayloadChecksum(const std::byte* payload, size_t bytes) {
+uint64_t Checksum(const std::byte* data, size_t bytes) {
   uint64_t lanes[kLanes];
   for (size_t i = 0; i < kLanes; ++i) lanes[i] = kBasis + i;
   const size_t whole = bytes / (8 * kLanes) * (8 * kLanes);
   for (size_t offset = 0; offset < whole; offset += 8 * kLanes) {
     uint64_t words[kLanes];
-    std::memcpy(words, payload + offset, sizeof(words));
+    std::memcpy(words, data + offset, sizeof(words));
     for (size_t i = 0; i < kLanes; ++i) {
       lanes[i] = (lanes[i] ^ words[i]) * kPrime;
       // The product carries only upwards: bring the top bits back, or a flip there could vanish in the end.
@@ -28,9 +27,17 @@ uint64_t PayloadChecksum(const std::byte* payload, size_t bytes) {
   uint64_t sum = kBasis ^ bytes;
   for (uint64_t lane : lanes) sum = (sum ^ lane) * kPrime;
   for (size_t offset = whole; offset < bytes; ++offset) {
-    sum = (sum ^ static_cast<uint64_t>(payload[offset])) * kPrime;
+    sum = (sum ^ static_cast<uint64_t>(data[offset])) * kPrime;
   }
   return sum;
+}
+
+}  // namespace
+
+uint64_t PackedChecksum(PackedHeader header, const std::byte* payload) {
+  header.checksum = 0;
+  return Checksum(reinterpret_cast<const std::byte*>(&header), sizeof(header)) ^
+         Checksum(payload, header.payload_bytes);
 }
 
 Status CheckPackedHeader(const std::byte* buffer, size_t bytes, bool verify_checksum, PackedHeader* header) {
@@ -59,8 +66,7 @@ Status CheckPackedHeader(const std::byte* buffer, size_t bytes, bool verify_chec
                          " bytes of payload, the buffer holds " + std::to_string(bytes - sizeof(PackedHeader)) +
                          "; it was cut short or joined with other data: pack the weights again");
   }
-  if (verify_checksum &&
-      PayloadChecksum(buffer + sizeof(PackedHeader), header->payload_bytes) != header->checksum) {
+  if (verify_checksum && PackedChecksum(*header, buffer + sizeof(PackedHeader)) != header->checksum) {
     return Status::Error("packed buffer's checksum does not match: its contents were damaged; pack the weights again");
   }
   return {};

@@ -102,12 +102,11 @@ class GemmRun {
     if (args_.gather != nullptr || args_.compute == ComputeType::kInt8) PrepareRows();
     const size_t work_per_strip = std::max<size_t>(1, args_.m * info_.k * kStripColumns);
     const size_t strip_group = panel_ && args_.compute == ComputeType::kFp32 ? isa_.fp32_panel_strips : 4;
-    const size_t strips_per_task = RoundUp(
-        std::max(CeilDiv(kMinTaskWork, work_per_strip), CeilDiv(layout_.strips, kMaxTasks)), strip_group);
+    const size_t strips_per_task =
+        RoundUp(std::max(CeilDiv(kMinTaskWork, work_per_strip), CeilDiv(layout_.strips, kMaxTasks)), strip_group);
     const size_t strip_tasks = CeilDiv(layout_.strips, strips_per_task);
     // Narrow matrices are split by rows too.
-    const size_t row_tasks =
-        strip_tasks >= 8 ? 1 : std::max<size_t>(1, std::min(args_.m / 32, 16 / strip_tasks));
+    const size_t row_tasks = strip_tasks >= 8 ? 1 : std::max<size_t>(1, std::min(args_.m / 32, 16 / strip_tasks));
     const size_t rows_per_task = CeilDiv(args_.m, row_tasks);
     args_.parallel(strip_tasks * row_tasks, [&](size_t task) {
       const size_t strip = task % strip_tasks * strips_per_task;
@@ -118,15 +117,11 @@ class GemmRun {
   }
 
  private:
-  int8_t* Quantized(size_t row) const {
-    return reinterpret_cast<int8_t*>(args_.workspace) + row * workspace_.q_stride;
-  }
+  int8_t* Quantized(size_t row) const { return reinterpret_cast<int8_t*>(args_.workspace) + row * workspace_.q_stride; }
   ActivationBlock* Meta(size_t row) const {
     return reinterpret_cast<ActivationBlock*>(args_.workspace + workspace_.meta) + row * layout_.blocks;
   }
-  uint8_t& IsFp32Row(size_t row) const {
-    return reinterpret_cast<uint8_t*>(args_.workspace + workspace_.flags)[row];
-  }
+  uint8_t& IsFp32Row(size_t row) const { return reinterpret_cast<uint8_t*>(args_.workspace + workspace_.flags)[row]; }
 
   void PrepareRows() {
     constexpr size_t kElementsPerTask = 32 * 1024;
@@ -274,8 +269,8 @@ class GemmRun {
         for (size_t strip = strip_begin; strip < strip_end; strip += group) {
           for (size_t i = 0; i < group && strip + i < strip_end; ++i) {
             isa_.unpack_fp32_panel(args_.b->payload + layout_.block_offset(strip + i, 0), layout_,
-                                   static_cast<float>(info_.uniform_zero_point), k, k_end,
-                                   panel + i * kStripColumns, t.panel_stride);
+                                   static_cast<float>(info_.uniform_zero_point), k, k_end, panel + i * kStripColumns,
+                                   t.panel_stride);
           }
           t.k = k_end - k;
           t.columns = std::min(std::min(group, strip_end - strip) * kStripColumns, ColumnsFrom(strip));
@@ -307,8 +302,7 @@ class GemmRun {
 
 Status CheckKernel(const GemmArgs& args) {
   const KernelRow& row = *args.kernel;
-  if (std::strcmp(row.family, "qnbit") != 0 || std::strcmp(row.format, "quad") != 0 ||
-      row.bits != args.b->info.bits) {
+  if (std::strcmp(row.family, "qnbit") != 0 || std::strcmp(row.format, "quad") != 0 || row.bits != args.b->info.bits) {
     return Status::Error(std::string("kernel ") + row.name + " reads format " + row.format + " with " +
                          std::to_string(row.bits) + " bits, the packed buffer holds quad with " +
                          std::to_string(args.b->info.bits));

@@ -24,25 +24,33 @@ constexpr KernelRow Row(const char* name, Isa isa, const char* compute, const ch
 
 template <class V, unsigned kRows>
 constexpr QnbitKernel Int8FusedRow(const char* name, Isa isa) {
-  return {Row(name, isa, "int8", "fused", kRows, kStripColumns), ComputeType::kInt8, false,
+  return {Row(name, isa, "int8", "fused", kRows, kStripColumns),
+          ComputeType::kInt8,
+          false,
           {.run_int8 = RunInt8<V, kRows, false>}};
 }
 
 template <class V, unsigned kRows>
 constexpr QnbitKernel Int8PanelRow(const char* name, Isa isa) {
-  return {Row(name, isa, "int8", "panel", kRows, kStripColumns), ComputeType::kInt8, true,
+  return {Row(name, isa, "int8", "panel", kRows, kStripColumns),
+          ComputeType::kInt8,
+          true,
           {.run_int8 = RunInt8<V, kRows, true>}};
 }
 
 template <class V, unsigned kRows, unsigned kVecs>
 constexpr QnbitKernel Fp32FusedRow(const char* name, Isa isa) {
-  return {Row(name, isa, "fp32", "fused", kRows, kVecs * V::kLanes), ComputeType::kFp32, false,
+  return {Row(name, isa, "fp32", "fused", kRows, kVecs * V::kLanes),
+          ComputeType::kFp32,
+          false,
           {.run_fp32_fused = RunFp32Fused<V, kRows, kVecs>}};
 }
 
 template <class V, unsigned kRows>
 constexpr QnbitKernel Fp32PanelRow(const char* name, Isa isa) {
-  return {Row(name, isa, "fp32", "panel", kRows, 2 * V::kLanes), ComputeType::kFp32, true,
+  return {Row(name, isa, "fp32", "panel", kRows, 2 * V::kLanes),
+          ComputeType::kFp32,
+          true,
           {.run_fp32_panel = RunFp32Panel<V, kRows>}};
 }
 

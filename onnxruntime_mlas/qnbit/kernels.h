@@ -9,8 +9,9 @@
 #include "onnxruntime_mlas/qnbit.h"
 #include "qnbit/layout.h"
 
-// Before a loop over a tile's rows or vectors. GCC keeps arrays of vectors in registers only when such loops are unrolled
-// before it splits arrays into scalars; left to itself it unrolls later and stores every accumulator in every step.
+// Before a loop over a tile's rows or vectors. GCC keeps arrays of vectors in registers only when such loops are
+// unrolled before it splits arrays into scalars; left to itself it unrolls later and stores every accumulator in every
+// step.
 #define ORT_MLAS_UNROLL _Pragma("GCC unroll 16")
 
 namespace onnxruntime_mlas::qnbit {
@@ -24,11 +25,11 @@ struct ActivationBlock {
 
 // One strip (or its panel) times `rows` quantised rows, over a range of blocks.
 struct Int8Args {
-  const std::byte* b;            // first block of the range
-  const int8_t* a;               // first row's first block of the range
-  size_t a_stride;               // bytes between rows
-  const ActivationBlock* meta;   // first row's first block of the range
-  size_t meta_stride;            // elements between rows
+  const std::byte* b;           // first block of the range
+  const int8_t* a;              // first row's first block of the range
+  size_t a_stride;              // bytes between rows
+  const ActivationBlock* meta;  // first row's first block of the range
+  size_t meta_stride;           // elements between rows
   size_t blocks;
   const Layout* layout;
   float* c;

@@ -94,8 +94,8 @@ struct Packer {
 Status Pack(const Weights& weights, const PackedInfo& info, std::byte* buffer, size_t bytes,
             const ParallelFor& parallel) {
   if (buffer == nullptr || reinterpret_cast<uintptr_t>(buffer) % kPackedAlignment != 0 || bytes < PackedBytes(info)) {
-    return Status::Error("the buffer to pack into needs " + std::to_string(PackedBytes(info)) + " bytes at a multiple of " +
-                         std::to_string(kPackedAlignment));
+    return Status::Error("the buffer to pack into needs " + std::to_string(PackedBytes(info)) +
+                         " bytes at a multiple of " + std::to_string(kPackedAlignment));
   }
   if (info.n != weights.n || info.k != weights.k || info.bits != weights.bits || info.block_len != weights.block_len) {
     return Status::Error("the packing plan was made for other weights; call PlanPack on these");
@@ -116,7 +116,7 @@ Status Pack(const Weights& weights, const PackedInfo& info, std::byte* buffer, s
   header.zero_point_kind = static_cast<uint32_t>(info.zero_point_kind);
   header.uniform_zero_point = info.uniform_zero_point;
   header.payload_bytes = packer.layout.payload_bytes();
-  header.checksum = PayloadChecksum(packer.payload, header.payload_bytes);
+  header.checksum = PackedChecksum(header, packer.payload);
   std::memcpy(buffer, &header, sizeof(header));
   return {};
 }

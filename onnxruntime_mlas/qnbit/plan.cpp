@@ -9,8 +9,10 @@
 namespace onnxruntime_mlas::qnbit {
 namespace {
 
-// Keeps every product of n, k and a few bytes below SIZE_MAX, with room to spare for padding.
-constexpr size_t kMaxElements = std::numeric_limits<size_t>::max() / 64;
+// A padded weight takes less than a byte in any representation: no size computed from dims within this bound wraps
+// around.
+constexpr size_t kMaxPaddedElements = std::numeric_limits<size_t>::max() / 64;
+constexpr size_t kMaxBlockLen = 256;
 
 std::string Text(size_t value) { return std::to_string(value); }
 
@@ -19,12 +21,14 @@ Status CheckDims(const PackedInfo& info) {
   bool known = false;
   for (uint32_t length : kBlockLengths) known = known || length == info.block_len;
   if (!known) {
-    return Status::Error("block length " + Text(info.block_len) + " has no kernel here; supported: 16, 32, 64, 128, 256");
+    return Status::Error("block length " + Text(info.block_len) +
+                         " has no kernel here; supported: 16, 32, 64, 128, 256");
   }
   if (info.n == 0 || info.k == 0) {
     return Status::Error("weights must have n >= 1 and k >= 1, got n = " + Text(info.n) + ", k = " + Text(info.k));
   }
-  if (info.n > kMaxElements || info.k > kMaxElements || info.n > kMaxElements / info.k) {
+  if (info.n > kMaxPaddedElements || info.k > kMaxPaddedElements ||
+      info.n + kStripColumns > kMaxPaddedElements / (info.k + kMaxBlockLen)) {
     return Status::Error("n = " + Text(info.n) + " times k = " + Text(info.k) + " is too large to address");
   }
   return {};

@@ -40,8 +40,8 @@ Status Regroup(const Weights& weights, const int32_t* g_idx, RegroupedWeights* o
   out->gather.clear();
   if (in_place) return {};
 
-  std::vector<size_t> next(groups);   // where the next k of a group goes
-  std::vector<size_t> block_group;    // group of each new block
+  std::vector<size_t> next(groups);  // where the next k of a group goes
+  std::vector<size_t> block_group;   // group of each new block
   for (size_t group = 0; group < groups; ++group) {
     next[group] = block_group.size() * block_len;
     block_group.insert(block_group.end(), (group_sizes[group] + block_len - 1) / block_len, group);

@@ -2,8 +2,9 @@
 // scale, both operations in fp32; c = fma(a, w, c) in ascending k. Every tile and path does just that, so results agree
 // to the bit, and NaN and infinities in A come out as IEEE 754 says.
 //
-// In a 32-bit lane of a unit, the code of k = 4p + j is at bit 8j + 2p: shifted down by that, its two bits index a
-// table of the four values of (code - zero_point); the bits above are ignored by the lookup (VPERMILPS).
+// In a 32-bit lane of a unit, the code of k = 4p + j is at bit 8j + 2p. Masked in place and OR-ed into the mantissa of
+// a power of two, it is the float 2^(23 - bit) + code, exactly; one subtraction takes the power and a uniform zero
+// point away. Bits 16 and up would reach the exponent, so they are read from a copy shifted down by 16.
 #pragma once
 
 #include <utility>
@@ -17,7 +18,7 @@ namespace {
 template <class V>
 struct BlockParameters {
   typename V::F32 scale;
-  typename V::F32 zero_point;  // unused when uniform: then the table holds it
+  typename V::F32 zero_point;  // unused when uniform: then Offsets holds it
 };
 
 template <class V, ZeroPointKind kZeroPoints>
@@ -35,29 +36,57 @@ inline BlockParameters<V> LoadParameters(const Layout& layout, const std::byte* 
   return parameters;
 }
 
-template <class V, ZeroPointKind kZeroPoints>
-inline typename V::F32 Dequantize(typename V::F32 code, const BlockParameters<V>& parameters) {
-  if constexpr (kZeroPoints == ZeroPointKind::kUniform) {
-    return V::Mul(code, parameters.scale);
-  } else {
-    return V::Mul(V::Sub(code, parameters.zero_point), parameters.scale);
-  }
-}
+// What to subtract from 2^(23 - bit) + code, for the even bits below 16. With a uniform zero point the difference is
+// code - zero_point, else the code. All are small integers: nothing is rounded.
+struct Offsets {
+  float values[8];
 
-template <class V, ZeroPointKind kZeroPoints>
-inline typename V::Table CodeTable(float uniform_zero_point) {
-  const float zero_point = kZeroPoints == ZeroPointKind::kUniform ? uniform_zero_point : 0.0f;
-  const float values[4] = {0.0f - zero_point, 1.0f - zero_point, 2.0f - zero_point, 3.0f - zero_point};
-  return V::LoadTable(values);
-}
+  template <ZeroPointKind kZeroPoints>
+  static Offsets For(float uniform_zero_point) {
+    Offsets offsets;
+    for (unsigned i = 0; i < 8; ++i) {
+      const float power = static_cast<float>(1u << (23 - 2 * i));
+      offsets.values[i] = power + (kZeroPoints == ZeroPointKind::kUniform ? uniform_zero_point : 0.0f);
+    }
+    return offsets;
+  }
+};
 
 constexpr unsigned CodeBit(unsigned k) { return 8 * (k % 4) + 2 * (k / 4); }
+
+// The 16 k of a unit for one vector of columns.
+template <class V, ZeroPointKind kZeroPoints>
+struct UnitCodes {
+  typename V::I32 low;   // as stored
+  typename V::I32 high;  // shifted down by 16
+
+  explicit UnitCodes(const std::byte* from) : low(V::LoadI32(from)), high(V::template ShiftLanes<16>(low)) {}
+
+  template <unsigned kK>
+  typename V::F32 Weight(const Offsets& offsets, const BlockParameters<V>& parameters) const {
+    constexpr unsigned kBit = CodeBit(kK) % 16;
+    return Dequantize(V::template CodePlusPower<kBit>(CodeBit(kK) < 16 ? low : high), offsets.values[kBit / 2],
+                      parameters);
+  }
+  // The same for k known at run time, for the last k of a row.
+  typename V::F32 Weight(unsigned k, const Offsets& offsets, const BlockParameters<V>& parameters) const {
+    return Dequantize(V::template CodePlusPower<0>(V::ShiftLanesBy(low, CodeBit(k))), offsets.values[0], parameters);
+  }
+
+ private:
+  static typename V::F32 Dequantize(typename V::F32 code_plus_power, const float& offset,
+                                    const BlockParameters<V>& parameters) {
+    auto code = V::Sub(code_plus_power, V::BroadcastF32(&offset));
+    if constexpr (kZeroPoints != ZeroPointKind::kUniform) code = V::Sub(code, parameters.zero_point);
+    return V::Mul(code, parameters.scale);
+  }
+};
 
 template <class V, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints>
 inline void Fp32Fused(const Fp32FusedArgs& t, size_t first_vec) {
   constexpr unsigned kVecsPerStrip = kStripColumns / V::kLanes;
   const Layout& layout = *t.layout;
-  const auto table = CodeTable<V, kZeroPoints>(t.uniform_zero_point);
+  const Offsets offsets = Offsets::For<kZeroPoints>(t.uniform_zero_point);
   const size_t first_column = first_vec * V::kLanes;
   const std::byte* strips[kVecs];
   typename V::F32 c[kRows][kVecs];
@@ -76,29 +105,25 @@ inline void Fp32Fused(const Fp32FusedArgs& t, size_t first_vec) {
       parameters[v] = LoadParameters<V, kZeroPoints>(layout, strips[v] + block_offset, lane(v));
     }
     for (size_t unit = 0; unit < layout.units && k < t.k; ++unit, k += layout.unit_k) {
-      typename V::I32 codes[kVecs];
-      ORT_MLAS_UNROLL
-      for (unsigned v = 0; v < kVecs; ++v) {
-        codes[v] = V::LoadI32(strips[v] + block_offset + unit * kUnitBytes + lane(v) * kColumnBytes);
-      }
-      const auto multiply = [&](size_t at, auto shift) {
+      const auto unit_offset = [&](unsigned v) { return block_offset + unit * kUnitBytes + lane(v) * kColumnBytes; };
+      const auto multiply = [&](size_t at, auto weight) {
         typename V::F32 a[kRows];
         ORT_MLAS_UNROLL
         for (unsigned r = 0; r < kRows; ++r) a[r] = V::BroadcastF32(t.a + r * t.lda + at);
         ORT_MLAS_UNROLL
         for (unsigned v = 0; v < kVecs; ++v) {
-          const auto w = Dequantize<V, kZeroPoints>(V::Lookup(table, shift(codes[v])), parameters[v]);
+          const auto w = weight(UnitCodes<V, kZeroPoints>(strips[v] + unit_offset(v)), parameters[v]);
           ORT_MLAS_UNROLL
           for (unsigned r = 0; r < kRows; ++r) c[r][v] = V::Fma(a[r], w, c[r][v]);
         }
       };
       if (t.k - k >= layout.unit_k) {
-        [&]<unsigned... kIndex>(std::integer_sequence<unsigned, kIndex...>) {
-          (multiply(k + kIndex, [](auto x) { return V::template ShiftLanes<CodeBit(kIndex)>(x); }), ...);
+        [&]<unsigned... kK>(std::integer_sequence<unsigned, kK...>) {
+          (multiply(k + kK, [&](auto codes, const auto& p) { return codes.template Weight<kK>(offsets, p); }), ...);
         }(std::make_integer_sequence<unsigned, 16>());
       } else {
         for (unsigned i = 0; i < t.k - k; ++i) {
-          multiply(k + i, [i](auto x) { return V::ShiftLanesBy(x, CodeBit(i)); });
+          multiply(k + i, [&](auto codes, const auto& p) { return codes.Weight(i, offsets, p); });
         }
       }
     }
@@ -181,7 +206,7 @@ template <class V, ZeroPointKind kZeroPoints>
 inline void UnpackFp32(const std::byte* strip, const Layout& layout, float uniform_zero_point, size_t k_begin,
                        size_t k_end, float* panel, size_t stride) {
   constexpr unsigned kVecs = kStripColumns / V::kLanes;
-  const auto table = CodeTable<V, kZeroPoints>(uniform_zero_point);
+  const Offsets offsets = Offsets::For<kZeroPoints>(uniform_zero_point);
   for (size_t k = k_begin; k < k_end; k += layout.unit_k, panel += layout.unit_k * stride) {
     const std::byte* block = strip + layout.block_offset(0, k / layout.block_len);
     const std::byte* unit = block + k % layout.block_len / layout.unit_k * kUnitBytes;
@@ -190,17 +215,16 @@ inline void UnpackFp32(const std::byte* strip, const Layout& layout, float unifo
     for (unsigned v = 0; v < kVecs; ++v) {
       const size_t lane = v * V::kLanes;
       const auto parameters = LoadParameters<V, kZeroPoints>(layout, block, lane);
-      const auto codes = V::LoadI32(unit + lane * kColumnBytes);
-      const auto store = [&](unsigned i, typename V::I32 shifted) {
-        V::StoreF32(reinterpret_cast<std::byte*>(panel + i * stride + lane),
-                    Dequantize<V, kZeroPoints>(V::Lookup(table, shifted), parameters));
+      const UnitCodes<V, kZeroPoints> codes(unit + lane * kColumnBytes);
+      const auto store = [&](unsigned i, typename V::F32 weight) {
+        V::StoreF32(reinterpret_cast<std::byte*>(panel + i * stride + lane), weight);
       };
       if (valid == 16) {
-        [&]<unsigned... kIndex>(std::integer_sequence<unsigned, kIndex...>) {
-          (store(kIndex, V::template ShiftLanes<CodeBit(kIndex)>(codes)), ...);
+        [&]<unsigned... kK>(std::integer_sequence<unsigned, kK...>) {
+          (store(kK, codes.template Weight<kK>(offsets, parameters)), ...);
         }(std::make_integer_sequence<unsigned, 16>());
       } else {
-        for (unsigned i = 0; i < valid; ++i) store(i, V::ShiftLanesBy(codes, CodeBit(i)));
+        for (unsigned i = 0; i < valid; ++i) store(i, codes.Weight(i, offsets, parameters));
       }
     }
   }

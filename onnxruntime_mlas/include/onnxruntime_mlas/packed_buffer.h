@@ -19,25 +19,26 @@ inline constexpr uint32_t kFormatQuad = 1;
 inline constexpr char kPackedMagic[8] = "ORTMLAS";
 
 struct PackedHeader {
-  char magic[8];          // kPackedMagic
-  uint32_t version;       // kPackedVersion
-  uint32_t family;        // kFamilyQnbit
-  uint32_t format;        // kFormatQuad
-  uint32_t bits;          // weight width
-  uint64_t n;             // columns, before padding
-  uint64_t k;             // rows of the dequantised matrix, before padding
-  uint32_t block_len;     // k per scale
-  uint32_t scale_type;    // qnbit::ScaleType
+  char magic[8];             // kPackedMagic
+  uint32_t version;          // kPackedVersion
+  uint32_t family;           // kFamilyQnbit
+  uint32_t format;           // kFormatQuad
+  uint32_t bits;             // weight width
+  uint64_t n;                // columns, before padding
+  uint64_t k;                // rows of the dequantised matrix, before padding
+  uint32_t block_len;        // k per scale
+  uint32_t scale_type;       // qnbit::ScaleType
   uint32_t zero_point_kind;  // qnbit::ZeroPointKind
   uint32_t uniform_zero_point;
   uint64_t payload_bytes;
-  uint64_t checksum;      // PayloadChecksum of the payload
-  uint8_t reserved[56];   // zero
+  uint64_t checksum;     // PackedChecksum
+  uint8_t reserved[56];  // zero
 };
 static_assert(sizeof(PackedHeader) == 128);
 
-// 64-bit checksum of a payload, to catch damage (not forgery).
-uint64_t PayloadChecksum(const std::byte* payload, size_t bytes);
+// 64-bit checksum of the header, read as if its own checksum field were 0, and the payload: the exclusive or of both
+// parts' sums. Catches damage, not forgery.
+uint64_t PackedChecksum(PackedHeader header, const std::byte* payload);
 
 // Checks the family-independent part: size, alignment, magic, version, payload length, reserved bytes; and the
 // checksum, which reads the whole payload, if asked.

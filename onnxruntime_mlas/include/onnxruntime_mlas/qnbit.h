@@ -37,10 +37,10 @@ struct Weights {
   size_t k = 0;
   uint32_t bits = 2;
   uint32_t block_len = 0;
-  const uint8_t* codes = nullptr;               // [n, k_blocks, block_len * bits / 8], least significant bits first
-  const float* scales = nullptr;                // [n, k_blocks]
-  const uint8_t* zero_points = nullptr;         // null, or [n, ceil(k_blocks * bits / 8)], least significant bits first
-  const float* float_zero_points = nullptr;     // null, or [n, k_blocks]; at most one of the two kinds
+  const uint8_t* codes = nullptr;            // [n, k_blocks, block_len * bits / 8], least significant bits first
+  const float* scales = nullptr;             // [n, k_blocks]
+  const uint8_t* zero_points = nullptr;      // null, or [n, ceil(k_blocks * bits / 8)], least significant bits first
+  const float* float_zero_points = nullptr;  // null, or [n, k_blocks]; at most one of the two kinds
 };
 
 // Everything that decides how many bytes a packed matrix takes.

@@ -25,8 +25,8 @@ class [[nodiscard]] Status {
 
 }  // namespace onnxruntime_mlas
 
-#define ORT_MLAS_RETURN_IF_ERROR(expression)                             \
-  do {                                                                   \
-    ::onnxruntime_mlas::Status ort_mlas_status_ = (expression);          \
-    if (!ort_mlas_status_.ok()) return ort_mlas_status_;                 \
+#define ORT_MLAS_RETURN_IF_ERROR(expression)                    \
+  do {                                                          \
+    ::onnxruntime_mlas::Status ort_mlas_status_ = (expression); \
+    if (!ort_mlas_status_.ok()) return ort_mlas_status_;        \
   } while (0)

@@ -28,7 +28,6 @@ struct Portable {
   using I32 = Array<int32_t, kLanes>;
   using Acc = I32;
   using F32 = Array<float, kLanes>;
-  using Table = Array<float, 4>;
 
   template <class T>
   static T LoadAs(const void* from) {
@@ -86,8 +85,7 @@ struct Portable {
     return ShiftLanesBy(x, kBits);
   }
   static I32 ShiftLanesBy(const I32& x, unsigned bits) {
-    return Generate<I32>(
-        [&](size_t i) { return static_cast<int32_t>(static_cast<uint32_t>(x.values[i]) >> bits); });
+    return Generate<I32>([&](size_t i) { return static_cast<int32_t>(static_cast<uint32_t>(x.values[i]) >> bits); });
   }
 
   static F32 ZeroF32() { return {}; }
@@ -127,10 +125,11 @@ struct Portable {
     return Generate<F32>([&](size_t i) { return -x.values[i]; });
   }
 
-  static Table LoadTable(const float (&values)[4]) { return LoadAs<Table>(values); }
-  // Bits of a lane above the lowest two are ignored.
-  static F32 Lookup(const Table& table, const I32& index) {
-    return Generate<F32>([&](size_t i) { return table.values[index.values[i] & 3]; });
+  // 2^(23 - kBit) + the code at bits kBit and kBit + 1, exactly; kBit <= 20.
+  template <unsigned kBit>
+  static F32 CodePlusPower(const I32& x) {
+    return Generate<F32>(
+        [&](size_t i) { return static_cast<float>((1u << (23 - kBit)) + ((x.values[i] >> kBit) & 3)); });
   }
 };
 

@@ -15,7 +15,6 @@ struct X86Vector256 {
   using Acc = __m256i;
   using I32 = __m256i;
   using F32 = __m256;
-  using Table = __m256;
 
   static Codes LoadCodes(const std::byte* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); }
   static void StoreCodes(std::byte* to, Codes x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), x); }
@@ -69,10 +68,11 @@ struct X86Vector256 {
   static F32 Fma(F32 x, F32 y, F32 z) { return _mm256_fmadd_ps(x, y, z); }
   static F32 Negate(F32 x) { return _mm256_xor_ps(x, _mm256_set1_ps(-0.0f)); }
 
-  static Table LoadTable(const float (&values)[4]) {
-    return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(values));
+  template <unsigned kBit>
+  static F32 CodePlusPower(I32 x) {
+    const __m256i code = _mm256_and_si256(x, _mm256_set1_epi32(3 << kBit));
+    return _mm256_castsi256_ps(_mm256_or_si256(code, _mm256_set1_epi32(static_cast<int>(150 - kBit) << 23)));
   }
-  static F32 Lookup(Table table, I32 index) { return _mm256_permutevar_ps(table, index); }
 
  private:
   template <class T>

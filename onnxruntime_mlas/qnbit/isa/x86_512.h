@@ -15,7 +15,6 @@ struct X86Vector512 {
   using Acc = __m512i;
   using I32 = __m512i;
   using F32 = __m512;
-  using Table = __m512;
 
   static Codes LoadCodes(const std::byte* from) { return _mm512_loadu_si512(from); }
   static void StoreCodes(std::byte* to, Codes x) { _mm512_storeu_si512(to, x); }
@@ -74,8 +73,13 @@ struct X86Vector512 {
   static F32 Fma(F32 x, F32 y, F32 z) { return _mm512_fmadd_ps(x, y, z); }
   static F32 Negate(F32 x) { return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f)); }
 
-  static Table LoadTable(const float (&values)[4]) { return _mm512_broadcast_f32x4(_mm_loadu_ps(values)); }
-  static F32 Lookup(Table table, I32 index) { return _mm512_permutevar_ps(table, index); }
+  template <unsigned kBit>
+  static F32 CodePlusPower(I32 x) {
+    constexpr int kAndOr = 0xEA;  // (x & mask) | power
+    const __m512i mask = _mm512_set1_epi32(3 << kBit);
+    const __m512i power = _mm512_set1_epi32(static_cast<int>(150 - kBit) << 23);
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(x, mask, power, kAndOr));
+  }
 
  private:
   static __mmask16 ColumnMask(size_t columns) { return static_cast<__mmask16>((1u << columns) - 1); }
