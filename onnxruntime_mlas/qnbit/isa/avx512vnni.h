@@ -1,4 +1,4 @@
-// AVX-512 VNNI: VPDPBUSD, u8 x s8 4-way dots into int32. A's quad is its 32-bit embedded broadcast.
+// AVX-512 VNNI: VPDPBUSD, u8 x s8 4-way dots into int32. A's quad is the instruction's 32-bit embedded broadcast.
 #pragma once
 
 #include "qnbit/isa/x86_512.h"
@@ -8,8 +8,24 @@ namespace {
 
 struct Avx512Vnni : X86Vector512 {
   static constexpr bool kInt32Dots = true;
-  static Acc Dot(Acc acc, Codes codes, Codes a) { return _mm512_dpbusd_epi32(acc, codes, a); }
+
+  struct Quad {
+    const int8_t* bytes;
+  };
+  static Quad BroadcastQuad(const int8_t* a) { return {a}; }
+
+  // Written as assembly because GCC 12 neither folds the broadcast into the intrinsic nor keeps the accumulator in one
+  // register: it copies it before and after every dot.
+  static Acc Dot(Acc acc, Codes codes, Quad a) {
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(codes), "m"(*reinterpret_cast<const Bytes4*>(a.bytes)));
+    return acc;
+  }
   static Acc AddQuarter(Acc low, Acc high) { return _mm512_add_epi32(low, _mm512_srai_epi32(high, 2)); }
+
+ private:
+  struct Bytes4 {
+    int8_t bytes[4];
+  };
 };
 
 }  // namespace

@@ -8,7 +8,11 @@ namespace {
 
 struct AvxVnni : X86Vector256 {
   static constexpr bool kInt32Dots = true;
-  static Acc Dot(Acc acc, Codes codes, Codes a) { return _mm256_dpbusd_avx_epi32(acc, codes, a); }
+  // Written as assembly because GCC 12 copies the intrinsic's accumulator before and after every dot.
+  static Acc Dot(Acc acc, Codes codes, Codes a) {
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(codes), "x"(a));
+    return acc;
+  }
   static Acc AddQuarter(Acc low, Acc high) { return _mm256_add_epi32(low, _mm256_srai_epi32(high, 2)); }
 };
 
