@@ -182,7 +182,7 @@ def _declined_message(report: SessionReport) -> str:
     ]
     for node in report.declined[:_MAX_LISTED]:
         where = f" in {node.graph}" if node.graph else ""
-        lines.append(f"  {node.name or node.output!r}{where}: {node.reason}")
+        lines.append(f"  {(node.name or node.output)!r}{where}: {node.reason}")
     if len(report.declined) > _MAX_LISTED:
         lines.append(f"  and {len(report.declined) - _MAX_LISTED} more")
     lines.append("Pass allow_fallback=True to run them on the CPU provider.")

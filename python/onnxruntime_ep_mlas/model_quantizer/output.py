@@ -15,10 +15,12 @@ import onnx
 from onnx import TensorProto, helper
 
 from onnxruntime_ep_mlas.model_quantizer.tensors import (
+    ExternalRegion,
     is_external,
     make_inline,
     model_tensors,
     raw_bytes,
+    tensor_bytes,
 )
 
 # A protobuf message ends at 2^31 - 1 bytes; what is left is for whatever the estimate misses.
@@ -114,12 +116,12 @@ class ModelWriter:
         if tensor.data_type == TensorProto.STRING:
             return
         if not self._holds(tensor):
-            data = raw_bytes(tensor, folder)
-            if data.nbytes < _MIN_EXTERNAL_BYTES:
+            if tensor_bytes(tensor, folder) < _MIN_EXTERNAL_BYTES:
                 if is_external(tensor):
                     make_inline(tensor, folder)
                 return
-            self._write_data(tensor, data)
+            source = ExternalRegion(tensor, folder) if is_external(tensor) else raw_bytes(tensor)
+            self._write_data(tensor, source)
         for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = self._data_path.name
@@ -132,11 +134,17 @@ class ModelWriter:
             entry.key == "location" and entry.value == temporary for entry in tensor.external_data
         )
 
-    def _write_data(self, tensor: TensorProto, data: npt.NDArray[np.uint8]) -> None:
+    def _write_data(
+        self, tensor: TensorProto, source: npt.NDArray[np.uint8] | ExternalRegion
+    ) -> None:
         assert self._data is not None
         assert self._data_path is not None
         offset = self._data.seek(-(-self._data.tell() // _ALIGNMENT) * _ALIGNMENT)
-        self._data.write(data.data)
+        if isinstance(source, ExternalRegion):
+            source.copy_to(self._data)
+        else:
+            self._data.write(source.data)
+        length = self._data.tell() - offset
         for fieldname in _VALUE_FIELDS:
             tensor.ClearField(fieldname)
         tensor.data_location = TensorProto.EXTERNAL
@@ -144,7 +152,7 @@ class ModelWriter:
         for key, value in (
             ("location", self._temporary[self._data_path].name),
             ("offset", str(offset)),
-            ("length", str(data.nbytes)),
+            ("length", str(length)),
         ):
             tensor.external_data.add(key=key, value=value)
 

@@ -163,7 +163,13 @@ def _largest_output(
             continue
         for attribute in scope.nodes[scope.producers[name]].attribute:
             gone += tensor_bytes(attribute.t, folder) if attribute.HasField("t") else 0
+    plans = list(plans)
     new = sum({plan.weight_key: plan.largest_quantized_bytes() for plan in plans}.values())
+    # What a node's new names, attributes and bias take.
+    new += sum(
+        1024 + 8 * len(plan.weight.definition[1] + node_label(plan.node)) + 4 * plan.n
+        for plan in plans
+    )
     return int(model.ByteSize()) + _external_bytes(model, folder) - gone + new
 
 

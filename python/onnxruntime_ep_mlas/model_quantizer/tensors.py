@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import TensorProto, numpy_helper
 
-_Array = npt.NDArray[Any]
+_COPIED_AT_A_TIME = 1 << 24
 
 
 def graph_tensors(graph: onnx.GraphProto) -> Iterator[TensorProto]:
@@ -97,6 +97,18 @@ class ExternalRegion:
             self.path, dtype=np.uint8, mode="r", offset=self.offset, shape=(self.length,)
         )
 
+    def copy_to(self, file: BinaryIO) -> None:
+        """Writes the bytes to a file, some at a time."""
+        with self.path.open("rb") as source:
+            source.seek(self.offset)
+            left = self.length
+            while left:
+                chunk = source.read(min(left, _COPIED_AT_A_TIME))
+                if not chunk:
+                    raise OSError(f"{self.path} was cut short while it was read")
+                file.write(chunk)
+                left -= len(chunk)
+
 
 def tensor_bytes(tensor: TensorProto, folder: Path | None) -> int:
     """Bytes that the tensor's values take in the model or its external data."""
@@ -126,10 +138,8 @@ def read_float32(tensor: TensorProto, folder: Path | None) -> npt.NDArray[np.flo
     return data.view("<f4").reshape(shape)
 
 
-def raw_bytes(tensor: TensorProto, folder: Path | None) -> npt.NDArray[np.uint8]:
-    """The values of any tensor but one of strings as external data holds them."""
-    if is_external(tensor):
-        return ExternalRegion(tensor, folder).map()
+def raw_bytes(tensor: TensorProto) -> npt.NDArray[np.uint8]:
+    """The values of an inline tensor, of any type but string, as external data holds them."""
     if tensor.HasField("raw_data"):
         return np.frombuffer(tensor.raw_data, np.uint8)
     # Typed fields, unpacked by the one function that knows all types, then packed as raw bytes.
@@ -139,7 +149,7 @@ def raw_bytes(tensor: TensorProto, folder: Path | None) -> npt.NDArray[np.uint8]
 
 def make_inline(tensor: TensorProto, folder: Path | None) -> None:
     """Moves a tensor's external data into the tensor."""
-    data = raw_bytes(tensor, folder).tobytes()
+    data = ExternalRegion(tensor, folder).map().tobytes()
     tensor.ClearField("external_data")
     tensor.ClearField("data_location")
     tensor.raw_data = data

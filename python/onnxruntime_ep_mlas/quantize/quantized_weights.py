@@ -72,7 +72,7 @@ class QuantizedWeights:
 
     def code_values(self) -> Uint8Array:
         """Codes one per byte: uint8 [n, k]."""
-        return unpack_fields(self.codes.reshape(self.n, -1), self.k, self.bits)
+        return unpack_fields(self._code_rows(), self.k, self.bits)
 
     def zero_point_values(self) -> Float32Array:
         """Zero points, whatever their form: float32 [n, k_blocks]."""
@@ -86,11 +86,14 @@ class QuantizedWeights:
     def dequantize(self) -> Float32Array:
         """The matrix that the codes stand for: float32 [k, n]."""
         padded = self.k_blocks * self.block_size
-        values = unpack_fields(self.codes.reshape(self.n, -1), padded, self.bits)
+        values = unpack_fields(self._code_rows(), padded, self.bits)
         blocks = values.reshape(self.n, self.k_blocks, self.block_size).astype(np.float32)
         blocks -= self.zero_point_values()[:, :, None]
         blocks *= self.scales[:, :, None]
         return np.ascontiguousarray(blocks.reshape(self.n, padded)[:, : self.k].T)
+
+    def _code_rows(self) -> Uint8Array:
+        return self.codes.reshape(self.n, self.k_blocks * self.codes.shape[2])
 
 
 def _check_array(
