@@ -130,7 +130,7 @@ struct alignas(64) FloatFactors {
   float unused[16];
 };
 
-const IntegerFactors kIntegerFactors = [] {
+constexpr IntegerFactors kIntegerFactors = [] {
   IntegerFactors factors{};
   for (int i = 0; i < 64; ++i) {
     factors.codes[i] = static_cast<uint8_t>(i * 7 % 4);
@@ -139,7 +139,7 @@ const IntegerFactors kIntegerFactors = [] {
   for (int16_t& one : factors.ones) one = 1;
   return factors;
 }();
-const FloatFactors kFloatFactors = [] {
+constexpr FloatFactors kFloatFactors = [] {
   FloatFactors factors{};
   for (int i = 0; i < 16; ++i) {
     factors.a[i] = 0.75f + 0.03f * static_cast<float>(i);

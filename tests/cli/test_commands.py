@@ -239,6 +239,20 @@ def test_parity_with_given_inputs(ort_mlas, quantized, tmp_path):
     assert "nonsense" in one_line_error(ort_mlas("parity", quantized, "--inputs", inputs))
 
 
+def test_parity_of_a_model_with_external_data(ort_mlas, quantized, tmp_path):
+    folder = tmp_path / "external"
+    folder.mkdir()
+    model = onnx.load(quantized)
+    onnx.save(
+        model, folder / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0
+    )
+    before = sorted(folder.iterdir())
+    ran = ort_mlas("parity", folder / "m.onnx", "--json")
+    assert ran.code == 0, ran.err
+    assert [node["ours"]["passed"] for node in ran.json()["nodes"]] == [True, True]
+    assert sorted(folder.iterdir()) == before
+
+
 def test_parity_of_a_model_without_the_operator(ort_mlas, encoder):
     assert "no MatMulNBits" in one_line_error(ort_mlas("parity", encoder))
     assert "no input has a dim" in one_line_error(ort_mlas("parity", encoder, "--dim", "x=3"))

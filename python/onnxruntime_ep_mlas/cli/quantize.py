@@ -57,7 +57,7 @@ def quantize(
     """Quantise the constant weights of MatMul and Gemm nodes; names of nodes are kept."""
     overrides = dict(_override(text) for text in override or [])
     with progress_bar() as bar:
-        bar.add_task(f"quantising {model.name}", total=None)
+        task = bar.add_task(f"quantising {model.name}", total=None)
         report = quantize_model(
             model,
             output,
@@ -68,6 +68,9 @@ def quantize(
             include=include or [],
             exclude=exclude or [],
             overrides=overrides,
+            on_progress=lambda done, total, name: bar.update(
+                task, completed=done, total=total, description=name
+            ),
         )
     if json_output:
         print_json(report.to_dict())
