@@ -13,34 +13,22 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from float_models import grid_weights, initializer_names, model, op_types, run, tensor, value
-from onnxruntime_ep_mlas import QuantizationReport, quantize_model
+from float_models import (
+    X,
+    check_same_results,
+    grid_weights,
+    initializer_names,
+    model,
+    op_types,
+    quantize,
+    run,
+    tensor,
+    value,
+)
+from onnxruntime_ep_mlas import quantize_model
 
 node = helper.make_node
 RNG = np.random.default_rng(0)
-X = RNG.standard_normal((5, 64)).astype(np.float32)
-
-
-def quantize(source: onnx.ModelProto, **arguments: Any) -> tuple[onnx.ModelProto, Any]:
-    report = quantize_model(source, None, **{"accuracy_level": 0, **arguments})
-    assert report.model is not None
-    return report.model, report
-
-
-def check_same_results(
-    source: onnx.ModelProto, feeds: dict[str, Any] | None = None, **arguments: Any
-) -> tuple[onnx.ModelProto, QuantizationReport]:
-    """Quantises and compares; returns the quantised model and the report."""
-    before = source.SerializeToString()
-    quantized, report = quantize(source, **arguments)
-    assert source.SerializeToString() == before, "the given model was changed"
-    assert [o.name for o in quantized.graph.output] == [o.name for o in source.graph.output]
-    assert all(result.relative_error == 0 for result in report.taken)
-    given = {"x": X} if feeds is None else feeds
-    for ours, expected in zip(run(quantized, given), run(source, given), strict=True):
-        assert ours.shape == expected.shape
-        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-4)
-    return quantized, report
 
 
 def test_matmul() -> None:
@@ -438,64 +426,6 @@ def test_functions_of_the_model_are_listed_as_skipped() -> None:
     assert quantized == source
 
 
-def three_layers() -> onnx.ModelProto:
-    nodes = [
-        node("MatMul", ["x", "w0"], ["a"], "enc/q_proj"),
-        node("MatMul", ["a", "w1"], ["b"], "enc/down_proj"),
-        node("MatMul", ["b", "w2"], ["y"], "head"),
-    ]
-    weights = [tensor(f"w{i}", grid_weights(RNG, 64, 64) / np.float32(16)) for i in range(3)]
-    return model(nodes, weights)
-
-
-def test_include_and_exclude() -> None:
-    _, report = check_same_results(three_layers(), include=["enc/*"], exclude=["*down*"])
-    assert [r.name for r in report.taken] == ["enc/q_proj"]
-    assert {r.name: r.reason for r in report.skipped} == {
-        "enc/down_proj": "its name matches exclude pattern '*down*'",
-        "head": "its name matches no include pattern",
-    }
-
-
-def test_overrides_by_pattern() -> None:
-    overrides = {
-        "enc/*": {"block_size": 16, "algorithm": "rtn"},
-        "*down*": {"bits": 4, "accuracy_level": 4},
-    }
-    quantized, report = quantize(three_layers(), overrides=overrides)
-    chosen = {r.name: (r.algorithm, r.bits, r.block_size, r.accuracy_level) for r in report.taken}
-    assert chosen == {
-        "enc/q_proj": ("rtn", 2, 16, 0),
-        "enc/down_proj": ("rtn", 4, 16, 4),
-        "head": ("mse", 2, 32, 0),
-    }
-    for changed in quantized.graph.node:
-        attributes = {a.name: a.i for a in changed.attribute}
-        expected = chosen[changed.name][1:]
-        keys = ("bits", "block_size", "accuracy_level")
-        assert tuple(attributes[key] for key in keys) == expected
-    run(quantized, {"x": X})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"include": ["enc*", "dec*"]}, r"no MatMul or Gemm node has a name that matches dec\*"),
-        ({"exclude": ["x"], "overrides": {"z": {"bits": 4}}}, "matches x, z"),
-        ({"include": "enc*"}, "include is one string"),
-        ({"overrides": {"enc*": {"bit": 4}}}, r"override 'enc\*' sets bit; it may set algorithm"),
-        ({"overrides": {"enc*": {"bits": 5}}}, r"override 'enc\*': bits is 5"),
-        ({"accuracy_level": 5}, "accuracy_level is 5; it must be 0 to 4"),
-        ({"algorithm": "none"}, "unknown algorithm 'none'"),
-        ({"block_size": 48}, "block_size is 48"),
-        ({"external_data": True}, "give an output path"),
-    ],
-)
-def test_bad_settings_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        quantize(three_layers(), **arguments)
-
-
 def test_non_finite_weights_are_refused_by_name() -> None:
     w = grid_weights(RNG, 64, 24)
     w[3, 7] = np.nan
@@ -518,12 +448,6 @@ def test_typed_fields_are_read() -> None:
     check_same_results(model([node("MatMul", ["x", "w"], ["y"])], [typed]))
 
 
-def test_progress_is_told_node_by_node() -> None:
-    told: list[tuple[int, int, str]] = []
-    quantize(three_layers(), on_progress=lambda *args: told.append(args))
-    assert told == [(1, 3, "enc/q_proj"), (2, 3, "enc/down_proj"), (3, 3, "head")]
-
-
 def test_error_is_measured() -> None:
     w = RNG.standard_normal((64, 24)).astype(np.float32)
     source = model([node("MatMul", ["x", "w"], ["y"])], [tensor("w", w)])
@@ -533,10 +457,3 @@ def test_error_is_measured() -> None:
     expected = np.linalg.norm(dequantized - w) / np.linalg.norm(w)
     assert report.taken[0].relative_error == pytest.approx(expected, rel=1e-5)
     assert 0.2 < expected < 0.5
-
-
-def test_quantising_twice_finds_nothing_more() -> None:
-    once, _ = quantize(three_layers())
-    twice, report = quantize(once)
-    assert report.nodes == ()
-    assert twice == once

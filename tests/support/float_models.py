@@ -15,7 +15,12 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+from onnxruntime_ep_mlas import QuantizationReport, quantize_model
+
 Array = npt.NDArray[Any]
+
+# An input for `model`.
+X: Array = np.random.default_rng(0).standard_normal((5, 64)).astype(np.float32)
 
 
 def grid_weights(
@@ -73,3 +78,26 @@ def op_types(graph: onnx.GraphProto) -> list[str]:
 
 def initializer_names(graph: onnx.GraphProto) -> set[str]:
     return {initializer.name for initializer in graph.initializer}
+
+
+def quantize(source: onnx.ModelProto, **arguments: Any) -> tuple[onnx.ModelProto, Any]:
+    """The quantised model and the report; activations stay float32 unless told."""
+    report = quantize_model(source, None, **{"accuracy_level": 0, **arguments})
+    assert report.model is not None
+    return report.model, report
+
+
+def check_same_results(
+    source: onnx.ModelProto, feeds: dict[str, Any] | None = None, **arguments: Any
+) -> tuple[onnx.ModelProto, QuantizationReport]:
+    """Quantises and compares; returns the quantised model and the report."""
+    before = source.SerializeToString()
+    quantized, report = quantize(source, **arguments)
+    assert source.SerializeToString() == before, "the given model was changed"
+    assert [o.name for o in quantized.graph.output] == [o.name for o in source.graph.output]
+    assert all(result.relative_error == 0 for result in report.taken)
+    given = {"x": X} if feeds is None else feeds
+    for ours, expected in zip(run(quantized, given), run(source, given), strict=True):
+        assert ours.shape == expected.shape
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-4)
+    return quantized, report
