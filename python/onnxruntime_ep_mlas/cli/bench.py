@@ -55,6 +55,9 @@ def bench(
     threads: Annotated[int, typer.Option(min=1, help="Threads of every case.")] = 1,
     isa: Annotated[str | None, typer.Option(help="Instruction set of our kernels.")] = None,
     cold: Annotated[bool, typer.Option("--cold", help="Short for --suite cold.")] = False,
+    cold_mib: Annotated[
+        int, typer.Option(min=1, help="MiB of packed weights that suite cold rotates over.")
+    ] = 256,
     repeats: Annotated[int, typer.Option(min=1, help="Repetitions of each case.")] = 9,
     min_seconds: Annotated[
         float, typer.Option(min=0.0, help="Least duration of a repetition.")
@@ -97,6 +100,7 @@ def bench(
         k=k,
         block_sizes=tuple(block_size) if block_size else None,
         backends=tuple(backend) if backend else None,
+        cold_bytes=cold_mib << 20,
         seed=seed,
     )
     results: list[Result] = []
