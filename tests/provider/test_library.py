@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnxruntime_ep_mlas
 import pytest
 
 import cases
 import models
+import onnxruntime_ep_mlas
 
 SUPPORT = Path(models.__file__).parent
 

@@ -41,11 +41,14 @@ def if_model(
         then_branch=branch(then_node, "then_Y"),
         else_branch=branch(else_node, "else_Y"),
     )
-    extra = [*then_node.graph_inputs(), *else_node.graph_inputs()]
     return models.make_model(
         [choice],
-        [models.value_info("A", ["M", K]), models.value_info("condition", [], TensorProto.BOOL)]
-        + extra,
+        [
+            models.value_info("A", ["M", K]),
+            models.value_info("condition", [], TensorProto.BOOL),
+            *then_node.graph_inputs(),
+            *else_node.graph_inputs(),
+        ],
         [models.value_info("Y", None)],
         [*then_node.initializers(), *else_node.initializers()] if outer_weights else [],
     )

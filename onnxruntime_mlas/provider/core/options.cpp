@@ -11,7 +11,7 @@ Status SetIsa(const char* value, Options* options) { return SelectIsa(value, &op
 Status SetAccuracyLevel(const char* value, Options* options) {
   const std::string_view text = value;
   if (text.size() != 1 || text[0] < '0' || text[0] > '4') {
-    return Status::Error("'" + std::string(text) + "' is not one of 0, 1, 2, 3, 4");
+    return Status::Error(std::string("'").append(text).append("' is not one of 0, 1, 2, 3, 4"));
   }
   options->accuracy_level = text[0] - '0';
   return {};

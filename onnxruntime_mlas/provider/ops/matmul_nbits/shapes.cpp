@@ -15,8 +15,8 @@ constexpr int64_t kMaxElements = std::numeric_limits<int64_t>::max() / 64;
 
 std::string Text(const Shape& shape) {
   std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ",") + std::to_string(shape[i]);
-  return text + "]";
+  for (size_t i = 0; i < shape.size(); ++i) text.append(i == 0 ? "" : ",").append(std::to_string(shape[i]));
+  return text.append("]");
 }
 
 std::string Text(const std::vector<Shape>& shapes) {
