@@ -1,6 +1,6 @@
 """Runs x86-64 code for instruction sets that this machine lacks, on an emulated CPU.
 
-    python tools/x86_bed/bed.py build                 everything that a run needs, under build/x86-bed
+    python tools/x86_bed/bed.py build                 all that a run needs, under build/x86-bed
     python tools/x86_bed/bed.py cpus                  the emulated CPUs
     python tools/x86_bed/bed.py run CPU PROGRAM ...   one static program on one of them
 
@@ -156,9 +156,12 @@ def build_guest() -> None:
         (GUEST / "supervisor.part").rename(supervisor)
 
 
-def build_runner() -> None:
-    """The kernel library as the project builds it, linked into a static program."""
-    compiler = os.environ.get("CXX", "g++")
+def _kernel_library(compiler: str) -> Path:
+    """The static kernel library: that of the build named by ORT_MLAS_BUILD_DIR, else its own."""
+    name = "libonnxruntime_mlas_kernels.a"
+    if built := os.environ.get("ORT_MLAS_BUILD_DIR"):
+        for archive in (PROJECT / built).rglob(name):
+            return archive
     cmake = shutil.which("cmake") or str(Path(sys.executable).with_name("cmake"))
     library = BUILD / "library"
     _command(
@@ -167,7 +170,13 @@ def build_runner() -> None:
         f"-DCMAKE_CXX_COMPILER={compiler}",
     )
     _command(cmake, "--build", library, "--target", "onnxruntime_mlas_kernels", "-j", "2")
-    archive = next(library.rglob("libonnxruntime_mlas_kernels.a"))
+    return next(library.rglob(name))
+
+
+def build_runner() -> None:
+    """The kernel library, from the objects that the product is made of, in a static program."""
+    compiler = os.environ.get("CXX", "g++")
+    archive = _kernel_library(compiler)
     headers = PROJECT / "onnxruntime_mlas/include"
     sources = sorted((HERE / "runner").glob("*.cpp"))
     inputs = [archive, *sources, *(HERE / "runner").glob("*.h"), *headers.rglob("*.h")]

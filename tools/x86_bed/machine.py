@@ -35,7 +35,12 @@ XCR0_AVX = 0x007  # and the upper halves of YMM
 XCR0_AVX512 = 0x0E7  # and opmask, the upper halves of ZMM0-15, ZMM16-31
 
 STDOUT, STDERR, EXIT, FAULT = 1, 2, 3, 4
-FAULT_NAMES = {0: "divide error", 6: "illegal instruction", 13: "general protection", 14: "page fault"}
+FAULT_NAMES = {
+    0: "divide error",
+    6: "illegal instruction",
+    13: "general protection",
+    14: "page fault",
+}
 
 
 @dataclass(frozen=True)

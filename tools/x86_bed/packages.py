@@ -76,7 +76,9 @@ def _run(command: Sequence[str | Path], environment: dict[str, str]) -> None:
     )
     if done.returncode:
         tail = "\n".join(done.stdout.strip().splitlines()[-15:])
-        raise BedError(f"{command[0]} {command[1]} failed with exit code {done.returncode}:\n{tail}")
+        raise BedError(
+            f"{command[0]} {command[1]} failed with exit code {done.returncode}:\n{tail}"
+        )
 
 
 def unpack(names: Sequence[str], suite: str, root: Path, work: Path) -> None:

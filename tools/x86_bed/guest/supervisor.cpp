@@ -306,29 +306,42 @@ void SyscallEntry();
 
 int64_t Syscall(uint64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t, uint64_t e) {
   switch (number) {
-    case 0: return Read(a, b, c);
-    case 1: return Write(a, b, c);
-    case 9: return Mmap(b, c, e);
-    case 10: return Mprotect(a, b, c);
+    case 0:
+      return Read(a, b, c);
+    case 1:
+      return Write(a, b, c);
+    case 9:
+      return Mmap(b, c, e);
+    case 10:
+      return Mprotect(a, b, c);
     case 11:
       if (!InUserMemory(a, RoundUp(b))) return kInvalid;
       Unmap(a, a + RoundUp(b));
       return 0;
-    case 12: return Brk(a);
-    case 13:               // rt_sigaction
-    case 14: return 0;     // rt_sigprocmask
-    case 20: return Writev(a, b, c);
-    case 39:               // getpid
-    case 186:              // gettid
-    case 218: return 1;    // set_tid_address
-    case 60:               // exit
-    case 231: Exit(static_cast<uint32_t>(a));
-    case 89:               // readlink
-    case 257:              // openat
-    case 267: return kNoEntry;  // readlinkat
-    case 158: return ArchPrctl(a, b);
-    case 234: Exit(128 + static_cast<uint32_t>(c));  // tgkill of itself: abort()
-    default: return kNoSyscall;
+    case 12:
+      return Brk(a);
+    case 13:  // rt_sigaction
+    case 14:
+      return 0;  // rt_sigprocmask
+    case 20:
+      return Writev(a, b, c);
+    case 39:   // getpid
+    case 186:  // gettid
+    case 218:
+      return 1;  // set_tid_address
+    case 60:     // exit
+    case 231:
+      Exit(static_cast<uint32_t>(a));
+    case 89:   // readlink
+    case 257:  // openat
+    case 267:
+      return kNoEntry;  // readlinkat
+    case 158:
+      return ArchPrctl(a, b);
+    case 234:
+      Exit(128 + static_cast<uint32_t>(c));  // tgkill of itself: abort()
+    default:
+      return kNoSyscall;
   }
 }
 
@@ -346,7 +359,7 @@ struct ExceptionFrame {
 [[noreturn]] void SupervisorMain() {
   for (unsigned vector = 0; vector < 32; ++vector) {
     const auto stub = reinterpret_cast<uint64_t>(exception_stubs) + 16 * vector;
-    gates[vector] = {static_cast<uint16_t>(stub), 0x08, 0, 0x8E, static_cast<uint16_t>(stub >> 16),
+    gates[vector] = {static_cast<uint16_t>(stub),       0x08, 0, 0x8E, static_cast<uint16_t>(stub >> 16),
                      static_cast<uint32_t>(stub >> 32), 0};
   }
   const struct [[gnu::packed]] {

@@ -89,28 +89,32 @@ int ExecuteInstruction(const std::string& name) {
   int lanes = 8;
   if (name == "avx512_vnni") {
     lanes = 16;
-    asm volatile("vpxord %%zmm16, %%zmm16, %%zmm16; vmovdqu32 %1, %%zmm17; vpdpbusd %2, %%zmm17, %%zmm16;"
-                 "vmovdqu32 %%zmm16, %0"
-                 : "=m"(sums)
-                 : "m"(codes), "m"(values));
+    asm volatile(
+        "vpxord %%zmm16, %%zmm16, %%zmm16; vmovdqu32 %1, %%zmm17; vpdpbusd %2, %%zmm17, %%zmm16;"
+        "vmovdqu32 %%zmm16, %0"
+        : "=m"(sums)
+        : "m"(codes), "m"(values));
   } else if (name == "avx512_vnni_vl") {
-    asm volatile("vpxord %%ymm16, %%ymm16, %%ymm16; vmovdqu32 %1, %%ymm17; vpdpbusd %2, %%ymm17, %%ymm16;"
-                 "vmovdqu32 %%ymm16, %0"
-                 : "=m"(sums)
-                 : "m"(codes), "m"(values));
+    asm volatile(
+        "vpxord %%ymm16, %%ymm16, %%ymm16; vmovdqu32 %1, %%ymm17; vpdpbusd %2, %%ymm17, %%ymm16;"
+        "vmovdqu32 %%ymm16, %0"
+        : "=m"(sums)
+        : "m"(codes), "m"(values));
   } else if (name == "avx_vnni") {
-    asm volatile("vpxor %%xmm0, %%xmm0, %%xmm0; vmovdqu %1, %%ymm1; %{vex%} vpdpbusd %2, %%ymm1, %%ymm0;"
-                 "vmovdqu %%ymm0, %0; vzeroupper"
-                 : "=m"(sums)
-                 : "m"(codes), "m"(values)
-                 : "xmm0", "xmm1");
+    asm volatile(
+        "vpxor %%xmm0, %%xmm0, %%xmm0; vmovdqu %1, %%ymm1; %{vex%} vpdpbusd %2, %%ymm1, %%ymm0;"
+        "vmovdqu %%ymm0, %0; vzeroupper"
+        : "=m"(sums)
+        : "m"(codes), "m"(values)
+        : "xmm0", "xmm1");
   } else if (name == "avx512bw") {
     lanes = 16;
     // Words of 1 turn the saturating 16-bit pairs into 32-bit sums; the operands above stay in range.
-    asm volatile("vpternlogd $255, %%zmm18, %%zmm18, %%zmm18; vpsrlw $15, %%zmm18, %%zmm18; vmovdqu32 %1, %%zmm17;"
-                 "vpmaddubsw %2, %%zmm17, %%zmm16; vpmaddwd %%zmm18, %%zmm16, %%zmm16; vmovdqu32 %%zmm16, %0"
-                 : "=m"(sums)
-                 : "m"(codes), "m"(values));
+    asm volatile(
+        "vpternlogd $255, %%zmm18, %%zmm18, %%zmm18; vpsrlw $15, %%zmm18, %%zmm18; vmovdqu32 %1, %%zmm17;"
+        "vpmaddubsw %2, %%zmm17, %%zmm16; vpmaddwd %%zmm18, %%zmm16, %%zmm16; vmovdqu32 %%zmm16, %0"
+        : "=m"(sums)
+        : "m"(codes), "m"(values));
   } else {
     Fail("no instruction '" + name + "'");
   }
