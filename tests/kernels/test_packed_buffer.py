@@ -17,9 +17,8 @@ from onnxruntime_ep_mlas import _native
 from oracle import Uint8Array
 
 
-def aligned(content: bytes | Uint8Array, offset: int = 0) -> Uint8Array:
-    data = np.frombuffer(content, np.uint8) if isinstance(content, bytes) else content
-    return Guarded(data, offset).array
+def aligned(content: Uint8Array, offset: int = 0) -> Uint8Array:
+    return Guarded(content, offset).array
 
 
 @pytest.fixture
@@ -98,7 +97,7 @@ def test_cut_short_or_joined(packed: Uint8Array) -> None:
 )
 def test_forged_header(packed: Uint8Array, change: dict[str, int], message: str) -> None:
     header = replace(quad_format.read_header(packed), **change)  # type: ignore[arg-type]
-    assert_refused(aligned(header.to_bytes() + packed[128:].tobytes()), message)
+    assert_refused(aligned(quad_format.seal(header, packed[128:].tobytes())), message)
 
 
 def test_dims_whose_size_wraps_around() -> None:
@@ -115,11 +114,10 @@ def test_dims_whose_size_wraps_around() -> None:
         zero_point_kind=quad_format.ZERO_POINT_FLOAT,
         uniform_zero_point=2,
         payload_bytes=len(payload),
-        checksum=quad_format.payload_checksum(payload),
     )
     # No product here: where the header is believed, that would read far out of bounds.
     with pytest.raises(ValueError, match=r"too large|can't hold"):
-        _native.packed_info(aligned(header.to_bytes() + payload))
+        _native.packed_info(aligned(quad_format.seal(header, payload)))
 
 
 def test_reserved_bytes_must_be_zero(packed: Uint8Array) -> None:
@@ -180,7 +178,7 @@ def test_a_kernel_refuses_what_it_does_not_read(
     header = quad_format.read_header(packed)
     a = np.ones((row["tile_rows"], 40), np.float32)
     for change in ({"format": 7}, {"bits": 8}, {"family": 9}):
-        foreign = replace(header, **change).to_bytes() + packed[128:].tobytes()
+        foreign = quad_format.seal(replace(header, **change), packed[128:].tobytes())
         with pytest.raises(ValueError, match=r"format|bits|family"):
             _native.matmul_nbits(a, aligned(foreign), kernel=row.name, compute=row["compute"])
     other = "fp32" if row["compute"] == "int8" else "int8"

@@ -2,7 +2,7 @@
 
 Header, 128 bytes, little endian: magic "ORTMLAS" and NUL; uint32 version, family, format, bits;
 uint64 n, k; uint32 block length, scale type, zero point kind, uniform zero point; uint64 payload
-bytes, checksum; zeros.
+bytes, checksum (of header and payload); zeros.
 
 Payload. N is padded to strips of 16 columns, which follow each other. A strip holds its blocks in k
 order; a block holds, with nothing between them,
@@ -16,7 +16,7 @@ Padding, columns from N on and k from K on, has code 0, scale 0 and zero point 0
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +50,7 @@ class Header:
     zero_point_kind: int
     uniform_zero_point: int
     payload_bytes: int
-    checksum: int
+    checksum: int = 0
     bits: int = 2
     magic: bytes = MAGIC
     version: int = VERSION
@@ -84,17 +84,24 @@ def read_header(buffer: Uint8Array) -> Header:
     )
 
 
-def payload_checksum(payload: bytes) -> int:
+def fnv_checksum(data: bytes) -> int:
     """FNV-1a over 64-bit words dealt to four chains, folded with the length; odd bytes last."""
     chains = [FNV_BASIS + i for i in range(CHECKSUM_CHAINS)]
-    whole = len(payload) // (8 * CHECKSUM_CHAINS) * (8 * CHECKSUM_CHAINS)
-    for i, word in enumerate(np.frombuffer(payload[:whole], "<u8").tolist()):
+    whole = len(data) // (8 * CHECKSUM_CHAINS) * (8 * CHECKSUM_CHAINS)
+    for i, word in enumerate(np.frombuffer(data[:whole], "<u8").tolist()):
         mixed = ((chains[i % CHECKSUM_CHAINS] ^ word) * FNV_PRIME) & WORD
         chains[i % CHECKSUM_CHAINS] = mixed ^ (mixed >> 32)
-    total = FNV_BASIS ^ len(payload)
-    for item in [*chains, *payload[whole:]]:
+    total = FNV_BASIS ^ len(data)
+    for item in [*chains, *data[whole:]]:
         total = ((total ^ item) * FNV_PRIME) & WORD
     return total
+
+
+def seal(header: Header, payload: bytes) -> Uint8Array:
+    """The whole buffer, with the checksum that fits: of the header without its own, xor payload."""
+    unsealed = replace(header, checksum=0).to_bytes()
+    checksum = fnv_checksum(unsealed) ^ fnv_checksum(payload)
+    return np.frombuffer(replace(header, checksum=checksum).to_bytes() + payload, np.uint8)
 
 
 def scale_type_of(scales: Float32Array) -> int:
@@ -137,17 +144,8 @@ def pack(weights: Weights, *, general: bool = False) -> Uint8Array:
             _columns(zero_points, np.dtype("u1" if kind == ZERO_POINT_PER_BLOCK else "<f4"))
         )
     payload = np.concatenate(parts, axis=2).tobytes()
-    header = Header(
-        weights.n,
-        weights.k,
-        block_len,
-        scale_type,
-        kind,
-        uniform,
-        len(payload),
-        payload_checksum(payload),
-    )
-    return np.frombuffer(header.to_bytes() + payload, np.uint8)
+    header = Header(weights.n, weights.k, block_len, scale_type, kind, uniform, len(payload))
+    return seal(header, payload)
 
 
 def _units(codes: Uint8Array) -> Uint8Array:
