@@ -104,6 +104,23 @@ def answers(bed: ModuleType) -> Mapping[str, Answers]:
         }
 
 
+def test_the_emulator_answers_as_the_host_does(
+    bed: ModuleType, answers: Mapping[str, Answers]
+) -> None:
+    """Bochs itself under test: every case of AVX2, NaN's bits included."""
+    isa_support.need_isa("avx2")
+    cases = all_cases()
+    native = decode(run_natively(bed, "avx2"), cases, [runs_of(case, "avx2") for case in cases])
+    for case, here, emulated in zip(cases, native, answers["avx2"], strict=True):
+        for run, answer in here.items():
+            assert answer.used == emulated[run].used
+            for array in ("c", "q", "scales", "sums", "fp32_rows"):
+                ours, theirs = getattr(answer, array), getattr(emulated[run], array)
+                assert (ours is None) == (theirs is None)
+                if ours is not None:
+                    assert ours.tobytes() == theirs.tobytes(), f"{run}: {array}, {case}"
+
+
 @functools.cache
 def references() -> list[tuple[oracle.Reference, np.ndarray, np.ndarray]]:
     """Per product case: the exact reference and, for int8, the bits and which rows they are for."""

@@ -119,8 +119,10 @@ def _lock() -> Iterator[None]:
         yield
 
 
-def _command(*words: str | Path) -> None:
-    done = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+def _command(*words: object) -> None:
+    done = subprocess.run(
+        [str(word) for word in words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     if done.returncode:
         raise BedError(f"{words[0]} failed:\n{done.stdout[-4000:]}")
 
