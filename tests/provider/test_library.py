@@ -125,6 +125,7 @@ print("done")
     assert output.split() == ["done"]
 
 
+@pytest.mark.uninstrumented
 def test_resident_memory_is_the_packed_weights(tmp_path: Path) -> None:
     """ONNX Runtime's copy of the weights is gone once the session stands."""
     rng = np.random.default_rng(84)
