@@ -66,7 +66,9 @@ def pytest_terminal_summary(
     # A run without kernel tests has nothing to say about rows unless it had to execute some.
     if executed or isa_support.required_isas():
         terminalreporter.section("kernel rows")
-        terminalreporter.line(f"executed: {len(executed)} of {len(rows)}")
+        emulated = sum(row.name in executed and bool(row["unavailable_reason"]) for row in rows)
+        where = f" ({emulated} of them on emulated CPUs only)" if emulated else ""
+        terminalreporter.line(f"executed: {len(executed)} of {len(rows)}{where}")
         for row in rows:
             if row.name not in executed:
                 reason = row["unavailable_reason"] or "usable here, but no test of this run used it"
