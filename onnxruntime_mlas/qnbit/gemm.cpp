@@ -15,8 +15,10 @@ namespace {
 // A panel lives on the task's stack: half of a 48 KiB L1 cache and most of a 32 KiB one.
 constexpr size_t kInt8PanelBytes = 24 * 1024;
 constexpr size_t kFp32PanelBytes = 16 * 1024;
-// Rows of A that pass one panel before the next strip: 256 rows of a panel's k stay within an L2 cache of 512 KiB.
-constexpr size_t kRowsPerPass = 256;
+// Rows of A that pass one panel before the next strip: what they hold of a panel's k must stay in an L2 cache of 512
+// KiB, whose sets fp32 rows a multiple of 4 KiB apart fill unevenly.
+constexpr size_t kInt8RowsPerPass = 256;
+constexpr size_t kFp32RowsPerPass = 128;
 // Fewer multiply-adds than this are not worth a task of their own (about 20 us on one core).
 constexpr size_t kMinTaskWork = size_t{1} << 20;
 constexpr size_t kMaxTasks = 64;
@@ -219,8 +221,8 @@ class GemmRun {
   void RunInt8Panels(size_t strip_begin, size_t strip_end, size_t row_begin, size_t row_end) const {
     alignas(kPackedAlignment) std::byte panel[kInt8PanelBytes];
     const size_t panel_blocks = kInt8PanelBytes / layout_.panel_block_bytes;
-    for (size_t pass = row_begin; pass < row_end; pass += kRowsPerPass) {
-      const size_t pass_end = std::min(pass + kRowsPerPass, row_end);
+    for (size_t pass = row_begin; pass < row_end; pass += kInt8RowsPerPass) {
+      const size_t pass_end = std::min(pass + kInt8RowsPerPass, row_end);
       for (size_t block = 0; block < layout_.blocks; block += panel_blocks) {
         const size_t block_end = std::min(block + panel_blocks, layout_.blocks);
         for (size_t strip = strip_begin; strip < strip_end; ++strip) {
@@ -262,8 +264,8 @@ class GemmRun {
     t.panel_stride = group * kStripColumns;
     t.lda = lda_;
     t.ldc = args_.ldc;
-    for (size_t pass = row_begin; pass < row_end; pass += kRowsPerPass) {
-      const size_t pass_end = std::min(pass + kRowsPerPass, row_end);
+    for (size_t pass = row_begin; pass < row_end; pass += kFp32RowsPerPass) {
+      const size_t pass_end = std::min(pass + kFp32RowsPerPass, row_end);
       for (size_t k = 0; k < info_.k; k += panel_k) {
         const size_t k_end = std::min(k + panel_k, info_.k);
         for (size_t strip = strip_begin; strip < strip_end; strip += group) {
