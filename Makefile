@@ -22,7 +22,7 @@ BUILD_REQUIRES := $(shell sed -n 's/^requires = \[\(.*\)\]$$/\1/p' pyproject.tom
 SOURCES := CMakeLists.txt pyproject.toml README.md LICENSE \
   $(shell find cmake onnxruntime_mlas python -type f -not -name '*.pyc' -not -name '*.so')
 CPP_FILES = $(shell git ls-files '*.h' '*.cpp')
-PY_FOLDERS := python tests tools bench
+PY_FOLDERS := python tests tools $(wildcard bench)
 
 .PHONY: help setup demo test bench check lint-python lint-cpp test-sanitizers test-x86-bed clean
 
