@@ -78,7 +78,7 @@ def InferenceSession(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto,
     sess_options: onnxruntime.SessionOptions | None = None,
     *,
-    provider_options: Mapping[str, str] | None = None,
+    provider_options: Mapping[str, str | int | Path] | None = None,
     allow_fallback: bool = False,
     **kwargs: Any,
 ) -> onnxruntime.InferenceSession:
@@ -119,7 +119,7 @@ def InferenceSession(
     # The provider's fallback would hide its errors behind a session that lacks it.
     arguments = {"enable_fallback": 0, **kwargs}
     with tempfile.TemporaryDirectory(prefix="ort-mlas-") as folder:
-        settings = dict(provider_options or {})
+        settings = {key: str(value) for key, value in (provider_options or {}).items()}
         report_path = Path(settings.setdefault("report", str(Path(folder) / "report.json")))
         options.add_provider_for_devices(devices, settings)
         try:

@@ -50,7 +50,11 @@ def bench(
     ] = None,
     backend: Annotated[
         list[str] | None,
-        typer.Option("--backend", help=f"Of {', '.join(BACKENDS)}; default all; repeatable."),
+        typer.Option(
+            "--backend",
+            help="mlas: our kernels called directly; mlas-ep: in a session; "
+            "ort: the stock provider. Default all; repeatable.",
+        ),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of every case.")] = 1,
     isa: Annotated[str | None, typer.Option(help="Instruction set of our kernels.")] = None,
