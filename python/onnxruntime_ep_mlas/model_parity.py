@@ -17,6 +17,7 @@ import numpy.typing as npt
 import onnx
 
 from ._library import import_onnxruntime
+from ._model_files import load_model
 from .parity import Compute, Parity, compare, matmul_nbits_oracle
 from .session import InferenceSession, NodeAssignment, session_report
 
@@ -171,7 +172,7 @@ def check_nodes(
     progress: Progress = lambda _: None,
 ) -> list[NodeParity]:
     """Every MatMulNBits against the oracle; those in If/Loop bodies are listed as skipped."""
-    proto = onnx.load(str(model), load_external_data=False)
+    proto = load_model(model)
     targets = _name_nodes(proto)
     hidden = list(_hidden_nodes(proto.graph))
     if not targets and not hidden:

@@ -91,7 +91,8 @@ def test_missing_and_broken_files(ort_mlas, tmp_path):
     assert str(missing) in one_line_error(ort_mlas("quantize", missing, tmp_path / "out.onnx"))
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"no model at all")
-    one_line_error(ort_mlas("parity", broken))
+    assert str(broken) in one_line_error(ort_mlas("parity", broken))
+    assert str(broken) in one_line_error(ort_mlas("quantize", broken, tmp_path / "out.onnx"))
 
 
 def test_traceback_on_request(ort_mlas, tmp_path):

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from .._model_files import load_model
 from ..model_inputs import input_specs, make_inputs
 from ..model_parity import Agreement, ModelParity, NodeParity, check_model
 from ..parity import Parity
@@ -150,7 +150,7 @@ def _dims(texts: list[str]) -> dict[str, int]:
 def _feeds(
     model: Path, inputs: Path | None, dims: dict[str, int], seed: int
 ) -> dict[str, npt.NDArray[np.generic]]:
-    proto = onnx.load(str(model), load_external_data=False)
+    proto = load_model(model)
     given: dict[str, npt.NDArray[np.generic]] = {}
     if inputs is not None:
         with np.load(inputs) as archive:

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 
 from onnxruntime_ep_mlas._arrays import Float32Array
+from onnxruntime_ep_mlas._model_files import load_model
 from onnxruntime_ep_mlas.model_quantizer.output import MAX_INLINE_BYTES, ModelWriter
 from onnxruntime_ep_mlas.model_quantizer.plan import NodePlan, plan_nodes
 from onnxruntime_ep_mlas.model_quantizer.report import NodeResult, QuantizationReport
@@ -134,14 +135,7 @@ def _open_model(
         copy.CopyFrom(model)
         return copy, None, model.ByteSize()
     path = Path(model)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no model {path}")
-    try:
-        loaded = onnx.load(str(path), load_external_data=False)
-    except Exception as error:
-        raise ValueError(f"{path} is no ONNX model: {error}") from error
-    if not loaded.graph.node:
-        raise ValueError(f"{path} is no ONNX model: it has no nodes")
+    loaded = load_model(path)
     return loaded, path.parent, path.stat().st_size + _external_bytes(loaded, path.parent)
 
 
