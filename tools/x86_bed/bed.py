@@ -20,12 +20,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import machine
-import packages
-from packages import BedError
-
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent))
+
+import debian_packages  # noqa: E402
+import machine  # noqa: E402
+from debian_packages import PackageError  # noqa: E402
+from machine import BedError  # noqa: E402
+
 BUILD = Path(os.environ.get("X86_BED_BUILD_DIR", PROJECT / "build/x86-bed"))
 
 # The oldest stable release whose Bochs (3.0) has a CPU with AVX-VNNI.
@@ -195,12 +198,13 @@ def build() -> None:
     """Makes or brings up to date all that `run_program` and the tests need.
 
     Raises:
-        BedError: a tool is missing, or a download or a compilation failed.
+        BedError: a compilation failed.
+        PackageError: a tool is missing, or a download failed.
     """
     with _lock():
         if not ROOT.exists():
             print("x86 bed: fetching Bochs (about 70 MB)", file=sys.stderr, flush=True)
-            packages.unpack(PACKAGES, SUITE, ROOT, BUILD / "download")
+            debian_packages.unpack(PACKAGES, SUITE, ROOT, BUILD / "download")
         build_guest()
         build_runner()
 
@@ -232,7 +236,7 @@ def main() -> int:
             if outcome.fault is not None:
                 raise BedError(str(outcome.fault))
             return outcome.status or 0
-    except BedError as error:
+    except (BedError, PackageError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

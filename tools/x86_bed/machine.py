@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from packages import BedError
-
 SECTOR = 512
 CYLINDER = 16 * 63 * SECTOR  # of the geometry that Bochs assumes
 MEMORY_MIB = 512
@@ -41,6 +39,10 @@ FAULT_NAMES = {
     13: "general protection",
     14: "page fault",
 }
+
+
+class BedError(RuntimeError):
+    """The bed can't be built or run; the message says what to do."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 
+#include "onnxruntime_mlas/isa_choice.h"
 #include "onnxruntime_mlas/qnbit.h"
 
 namespace mlas = onnxruntime_mlas;
@@ -45,8 +46,8 @@ std::string Member(const char* name, const std::string& value) { return Quoted(n
 
 void PrintFeatures() {
   const mlas::CpuFeatures& cpu = mlas::HostCpuFeatures();
-  mlas::Isa isa{};
-  const mlas::Status status = mlas::SelectIsa(nullptr, &isa);
+  mlas::IsaChoice choice;
+  const mlas::Status status = mlas::SelectIsas(nullptr, &choice);
   std::string text = "{" + Member("brand", Quoted(cpu.brand));
   const struct {
     const char* name;
@@ -57,7 +58,7 @@ void PrintFeatures() {
                {"os_ymm", cpu.os_ymm},     {"os_zmm", cpu.os_zmm}};
   for (const auto& flag : flags) text += "," + Member(flag.name, flag.value ? "true" : "false");
   text += "," + Member("error", Quoted(status.message()));
-  text += "," + Member("selected", status.ok() ? Quoted(mlas::InfoOf(isa).name) : "null");
+  text += "," + Member("selected", status.ok() ? Quoted(mlas::InfoOf(choice.many_rows).name) : "null");
   text += ",\"unavailable\":{";
   const char* separator = "";
   for (const mlas::IsaInfo& info : mlas::AllIsas()) {
