@@ -1,11 +1,8 @@
 #include "onnxruntime_mlas/cpu.h"
 
-#include <cstdlib>
-#include <cstring>
+#include <iterator>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
+#include "platform/detect.h"
 
 namespace onnxruntime_mlas {
 namespace {
@@ -16,63 +13,25 @@ constexpr IsaInfo kIsas[] = {
     {Isa::kAvxVnni, "avxvnni", "AVX2, FMA, F16C, AVX-VNNI"},
     {Isa::kAvx512Bw, "avx512bw", "AVX512F, BW, DQ, VL, FMA, F16C"},
     {Isa::kAvx512Vnni, "avx512vnni", "AVX512F, BW, DQ, VL, VNNI, FMA, F16C"},
+    {Isa::kNeon, "neon", "Advanced SIMD"},
+    {Isa::kNeonDotProd, "neon_dotprod", "Advanced SIMD, DotProd"},
+    {Isa::kNeonI8mm, "neon_i8mm", "Advanced SIMD, DotProd, I8MM"},
 };
 
-#if defined(__x86_64__)
-
-// XCR0, the register that says which states the operating system saves (Intel SDM vol. 1, 13.3).
-uint64_t ReadXcr0() {
-  uint32_t low, high;
-  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return (uint64_t{high} << 32) | low;
-}
-
-bool Bit(uint32_t value, unsigned bit) { return (value >> bit) & 1; }
-
-std::string ReadBrand() {
-  uint32_t registers[12];
-  if (__get_cpuid_max(0x80000000u, nullptr) < 0x80000004u) return "";
-  for (unsigned leaf = 0; leaf < 3; ++leaf) {
-    __cpuid(0x80000002u + leaf, registers[4 * leaf], registers[4 * leaf + 1], registers[4 * leaf + 2],
-            registers[4 * leaf + 3]);
+constexpr bool IndexedByIsa() {
+  for (size_t i = 0; i < std::size(kIsas); ++i) {
+    if (kIsas[i].isa != static_cast<Isa>(i)) return false;
   }
-  char text[sizeof(registers) + 1] = {};
-  std::memcpy(text, registers, sizeof(registers));
-  std::string brand(text);
-  const size_t first = brand.find_first_not_of(' ');
-  if (first == std::string::npos) return "";
-  return brand.substr(first, brand.find_last_not_of(' ') - first + 1);
+  return true;
 }
+static_assert(IndexedByIsa());
 
-CpuFeatures Detect() {
-  CpuFeatures cpu;
-  cpu.brand = ReadBrand();
-  uint32_t a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid(1, &a, &b, &c, &d)) return cpu;
-  const bool os_uses_xsave = Bit(c, 27);
-  const uint64_t xcr0 = os_uses_xsave ? ReadXcr0() : 0;
-  constexpr uint64_t kYmmState = 0x06;  // XMM, YMM
-  constexpr uint64_t kZmmState = 0xE6;  // and opmask, upper halves of ZMM0-15, ZMM16-31
-  cpu.os_ymm = (xcr0 & kYmmState) == kYmmState;
-  cpu.os_zmm = (xcr0 & kZmmState) == kZmmState;
-  cpu.fma = cpu.os_ymm && Bit(c, 12);
-  cpu.f16c = cpu.os_ymm && Bit(c, 29);
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return cpu;
-  const uint32_t subleaves = a;
-  cpu.avx2 = cpu.os_ymm && Bit(b, 5);
-  cpu.avx512f = cpu.os_zmm && Bit(b, 16);
-  cpu.avx512dq = cpu.os_zmm && Bit(b, 17);
-  cpu.avx512bw = cpu.os_zmm && Bit(b, 30);
-  cpu.avx512vl = cpu.os_zmm && Bit(b, 31);
-  cpu.avx512_vnni = cpu.os_zmm && Bit(c, 11);
-  if (subleaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) cpu.avx_vnni = cpu.os_ymm && Bit(a, 4);
-  return cpu;
-}
-
+#if defined(__x86_64__)
+constexpr char kThisArchitecture[] = "x86-64";
+#elif defined(__aarch64__)
+constexpr char kThisArchitecture[] = "ARM64";
 #else
-
-CpuFeatures Detect() { return {}; }
-
+constexpr char kThisArchitecture[] = "an architecture without kernels of its own";
 #endif
 
 struct Requirement {
@@ -88,25 +47,50 @@ constexpr Requirement kAvx512Needs[] = {{&CpuFeatures::avx512f, "AVX512F"},
                                         {&CpuFeatures::avx512vl, "AVX512VL"}};
 constexpr Requirement kAvxVnniNeeds[] = {{&CpuFeatures::avx_vnni, "AVX-VNNI"}};
 constexpr Requirement kAvx512VnniNeeds[] = {{&CpuFeatures::avx512_vnni, "AVX512_VNNI"}};
+constexpr Requirement kNeonNeeds[] = {{&CpuFeatures::neon, "Advanced SIMD"}};
+constexpr Requirement kDotProdNeeds[] = {{&CpuFeatures::dotprod, "DotProd"}};
+constexpr Requirement kI8mmNeeds[] = {{&CpuFeatures::i8mm, "I8MM"}};
 
-std::string Missing(std::span<const Requirement> needs, const CpuFeatures& cpu) {
-  std::string names;
-  for (const Requirement& need : needs) {
-    if (!(cpu.*need.flag)) names += (names.empty() ? "" : ", ") + std::string(need.name);
+class MissingList {
+ public:
+  explicit MissingList(const CpuFeatures& cpu) : cpu_(cpu) {}
+
+  void Check(std::span<const Requirement> needs) {
+    for (const Requirement& need : needs) {
+      if (!(cpu_.*need.flag)) names_ += (names_.empty() ? "" : ", ") + std::string(need.name);
+    }
   }
-  return names;
+  std::string Reason() const { return names_.empty() ? "" : "the CPU has no " + names_; }
+
+ private:
+  const CpuFeatures& cpu_;
+  std::string names_;
+};
+
+[[maybe_unused]] std::string X86Reason(Isa isa, const CpuFeatures& cpu) {
+  const bool wide = isa == Isa::kAvx512Bw || isa == Isa::kAvx512Vnni;
+  if (!cpu.os_ymm) return "the operating system does not save AVX registers";
+  if (wide && !cpu.os_zmm) return "the operating system or hypervisor does not enable AVX-512 state";
+  MissingList missing(cpu);
+  missing.Check(kAvx2Needs);
+  if (wide) missing.Check(kAvx512Needs);
+  if (isa == Isa::kAvxVnni) missing.Check(kAvxVnniNeeds);
+  if (isa == Isa::kAvx512Vnni) missing.Check(kAvx512VnniNeeds);
+  return missing.Reason();
 }
 
-std::string IsaNames() {
-  std::string names;
-  for (const IsaInfo& info : kIsas) names += (names.empty() ? "" : ", ") + std::string(info.name);
-  return names;
+[[maybe_unused]] std::string Arm64Reason(Isa isa, const CpuFeatures& cpu) {
+  MissingList missing(cpu);
+  missing.Check(kNeonNeeds);
+  if (isa != Isa::kNeon) missing.Check(kDotProdNeeds);
+  if (isa == Isa::kNeonI8mm) missing.Check(kI8mmNeeds);
+  return missing.Reason();
 }
 
 }  // namespace
 
 const CpuFeatures& HostCpuFeatures() {
-  static const CpuFeatures features = Detect();
+  static const CpuFeatures features = DetectCpu();
   return features;
 }
 
@@ -114,52 +98,14 @@ std::span<const IsaInfo> AllIsas() { return kIsas; }
 
 const IsaInfo& InfoOf(Isa isa) { return kIsas[static_cast<size_t>(isa)]; }
 
-std::string UnavailableReason(Isa isa, const CpuFeatures& cpu) {
+std::string UnavailableReason(Isa isa, [[maybe_unused]] const CpuFeatures& cpu) {
   if (isa == Isa::kPortable) return "";
-#if !defined(__x86_64__)
-  (void)cpu;
-  return "this build is not for x86-64";
-#else
-  const bool wide = isa == Isa::kAvx512Bw || isa == Isa::kAvx512Vnni;
-  if (!cpu.os_ymm) return "the operating system does not save AVX registers";
-  if (wide && !cpu.os_zmm) return "the operating system or hypervisor does not enable AVX-512 state";
-  std::string missing = Missing(kAvx2Needs, cpu);
-  auto add = [&](std::span<const Requirement> needs) {
-    const std::string more = Missing(needs, cpu);
-    if (!more.empty()) missing += (missing.empty() ? "" : ", ") + more;
-  };
-  if (wide) add(kAvx512Needs);
-  if (isa == Isa::kAvxVnni) add(kAvxVnniNeeds);
-  if (isa == Isa::kAvx512Vnni) add(kAvx512VnniNeeds);
-  return missing.empty() ? "" : "the CPU has no " + missing;
+#if defined(__x86_64__)
+  if (isa < Isa::kNeon) return X86Reason(isa, cpu);
+#elif defined(__aarch64__)
+  if (isa >= Isa::kNeon) return Arm64Reason(isa, cpu);
 #endif
-}
-
-Status SelectIsa(const char* requested, Isa* isa) {
-  const char* source = "isa";
-  if (requested == nullptr || *requested == '\0') {
-    requested = std::getenv("ORT_MLAS_ISA");
-    source = "ORT_MLAS_ISA";
-  }
-  const CpuFeatures& cpu = HostCpuFeatures();
-  if (requested == nullptr || *requested == '\0') {
-    // Ordered slowest first; the portable one is always available.
-    for (const IsaInfo& info : kIsas) {
-      if (UnavailableReason(info.isa, cpu).empty()) *isa = info.isa;
-    }
-    return {};
-  }
-  for (const IsaInfo& info : kIsas) {
-    if (std::strcmp(info.name, requested) != 0) continue;
-    const std::string reason = UnavailableReason(info.isa, cpu);
-    if (!reason.empty()) {
-      return Status::Error(std::string(source) + "=" + requested + " can't run here: " + reason + "; unset it to let " +
-                           "the fastest available ISA be chosen");
-    }
-    *isa = info.isa;
-    return {};
-  }
-  return Status::Error(std::string(source) + "=" + requested + " names no ISA; the names are " + IsaNames());
+  return std::string("this build is for ") + kThisArchitecture;
 }
 
 }  // namespace onnxruntime_mlas

@@ -28,12 +28,12 @@ qnbit::ComputeType ComputeFrom(std::string_view compute) {
   Refuse("compute must be \"int8\" or \"fp32\", got \"" + std::string(compute) + "\"");
 }
 
-// Fills in compute, isa and kernel. A kernel by name brings its own ISA and must run here.
+// Fills in compute, isa and kernel for args->m rows. A kernel by name brings its own ISA and must run here.
 void ChooseKernel(const std::string& compute, const OptionalName& isa, const OptionalName& kernel,
                   qnbit::GemmArgs* args) {
   args->compute = ComputeFrom(compute);
   if (!kernel) {
-    args->isa = IsaFrom(isa);
+    args->isa = IsasFrom(isa).For(args->m);
     return;
   }
   args->kernel = FindKernel(*kernel);
@@ -136,8 +136,8 @@ py::array MatMul(const py::array& a, const py::array& packed, const OptionalArra
                  const OptionalArray& out, const OptionalArray& workspace) {
   Product product;
   ThreadedRunner runner(CheckedThreads(threads));
-  ChooseKernel(compute, isa, kernel, &product.args);
   SetInputs(a, packed, bias, gather, &product);
+  ChooseKernel(compute, isa, kernel, &product.args);
   SetOutput(out, &product);
   product.args.parallel = runner.parallel_for();
   SetWorkspace(workspace, &product);
@@ -155,10 +155,10 @@ py::array MatMul(const py::array& a, const py::array& packed, const OptionalArra
 void SetDims(py::ssize_t m, const py::array& packed, const std::string& compute, const OptionalName& isa,
              const OptionalName& kernel, Product* product) {
   if (m < 0 || m > kLargestM) Refuse("m must lie in [0, 2^40], got " + std::to_string(m));
+  product->args.m = static_cast<size_t>(m);
   ChooseKernel(compute, isa, kernel, &product->args);
   product->view = OpenPackedArray(packed, false);
   product->args.b = &product->view;
-  product->args.m = static_cast<size_t>(m);
   product->args.lda = product->view.info.k;
   product->args.ldc = product->view.info.n;
 }
@@ -182,7 +182,7 @@ std::vector<std::string> KernelsFor(py::ssize_t m, const py::array& packed, cons
 }
 
 py::tuple QuantizeActivations(const py::array& a, py::ssize_t block_size, const OptionalName& isa) {
-  const Isa chosen = IsaFrom(isa);
+  const IsaChoice isas = IsasFrom(isa);
   const auto* known = std::find(std::begin(qnbit::kBlockLengths), std::end(qnbit::kBlockLengths), block_size);
   if (known == std::end(qnbit::kBlockLengths)) {
     Refuse("block_size must be 16, 32, 64, 128 or 256, got " + std::to_string(block_size));
@@ -203,8 +203,8 @@ py::tuple QuantizeActivations(const py::array& a, py::ssize_t block_size, const 
   uint8_t* rows_data = fp32_rows.mutable_data();
   {
     py::gil_scoped_release release;
-    qnbit::QuantizeActivations(chosen, static_cast<size_t>(m), static_cast<size_t>(k), *known, a_data, lda, q_data,
-                               scales_data, sums_data, rows_data);
+    qnbit::QuantizeActivations(isas.For(static_cast<size_t>(m)), static_cast<size_t>(m), static_cast<size_t>(k), *known,
+                               a_data, lda, q_data, scales_data, sums_data, rows_data);
   }
   return py::make_tuple(q, scales, sums, fp32_rows);
 }
@@ -225,8 +225,8 @@ std::vector<double> TimeMatMul(const py::array& a, const py::object& packed, con
   size_t workspace_bytes = 0;
   for (size_t i = 0; i < buffers.size(); ++i) {
     Product& product = products[i];
-    ChooseKernel(compute, isa, kernel, &product.args);
     SetInputs(a, buffers[i], bias, gather, &product);
+    ChooseKernel(compute, isa, kernel, &product.args);
     if (product.view.info.n != products[0].view.info.n) Refuse("all packed matrices must have the same n");
     SetOutput(i == 0 ? OptionalArray() : OptionalArray(products[0].out), &product);
     product.args.parallel = runner.parallel_for();

@@ -10,6 +10,7 @@
 #include "arrays.h"
 #include "calibrate.h"
 #include "onnxruntime_mlas/cpu.h"
+#include "onnxruntime_mlas/isa_choice.h"
 #include "onnxruntime_mlas/kernel_registry.h"
 #include "thread_pool.h"
 
@@ -20,6 +21,7 @@ py::dict CpuFeaturesDict() {
   const CpuFeatures& cpu = HostCpuFeatures();
   py::dict features;
   features["brand"] = cpu.brand;
+  features["core"] = NameOf(cpu.core);
   features["avx2"] = cpu.avx2;
   features["fma"] = cpu.fma;
   features["f16c"] = cpu.f16c;
@@ -31,6 +33,12 @@ py::dict CpuFeaturesDict() {
   features["avx512_vnni"] = cpu.avx512_vnni;
   features["os_ymm"] = cpu.os_ymm;
   features["os_zmm"] = cpu.os_zmm;
+  features["neon"] = cpu.neon;
+  features["dotprod"] = cpu.dotprod;
+  features["i8mm"] = cpu.i8mm;
+  features["bf16"] = cpu.bf16;
+  features["sve"] = cpu.sve;
+  features["sme"] = cpu.sme;
   return features;
 }
 
@@ -44,6 +52,24 @@ py::list IsaList() {
     list.append(row);
   }
   return list;
+}
+
+py::dict ChoiceDict(const IsaChoice& choice) {
+  py::dict dict;
+  dict["one_row"] = InfoOf(choice.one_row).name;
+  dict["few_rows"] = InfoOf(choice.few_rows).name;
+  dict["many_rows"] = InfoOf(choice.many_rows).name;
+  dict["many_from"] = choice.many_from;
+  return dict;
+}
+
+py::dict DefaultIsasDict(const std::string& fastest, const std::string& core) {
+  const CoreType type = CoreTypeNamed(core.c_str());
+  if (type == CoreType::kUnknown && core != NameOf(type)) Refuse("there is no core type \"" + core + "\"");
+  for (const IsaInfo& info : AllIsas()) {
+    if (fastest == info.name) return ChoiceDict(DefaultIsas(info.isa, type));
+  }
+  Refuse("there is no ISA \"" + fastest + "\"; isas() lists all");
 }
 
 py::list KernelList() {
@@ -68,10 +94,10 @@ py::list KernelList() {
 
 }  // namespace
 
-Isa IsaFrom(const std::optional<std::string>& requested) {
-  Isa isa;
-  ThrowIfError(SelectIsa(requested ? requested->c_str() : nullptr, &isa));
-  return isa;
+IsaChoice IsasFrom(const std::optional<std::string>& requested) {
+  IsaChoice choice;
+  ThrowIfError(SelectIsas(requested ? requested->c_str() : nullptr, &choice));
+  return choice;
 }
 
 size_t CheckedThreads(py::ssize_t threads) {
@@ -91,10 +117,16 @@ PYBIND11_MODULE(_native, module) {
   module.def("isas", &bindings::IsaList);
   module.def(
       "select_isa",
-      [](const std::optional<std::string>& requested) {
-        return std::string(onnxruntime_mlas::InfoOf(bindings::IsaFrom(requested)).name);
+      [](const std::optional<std::string>& requested, py::ssize_t m) {
+        if (m < 0) bindings::Refuse("m must not be negative, got " + std::to_string(m));
+        return onnxruntime_mlas::InfoOf(bindings::IsasFrom(requested).For(static_cast<size_t>(m))).name;
       },
+      py::arg("requested") = py::none(), py::arg("m") = 1);
+  module.def(
+      "isa_choice",
+      [](const std::optional<std::string>& requested) { return bindings::ChoiceDict(bindings::IsasFrom(requested)); },
       py::arg("requested") = py::none());
+  module.def("default_isas", &bindings::DefaultIsasDict, py::arg("fastest"), py::arg("core"));
   module.def("kernels", &bindings::KernelList);
   bindings::BindPacking(module);
   bindings::BindGemm(module);

@@ -6,12 +6,12 @@
 #include <optional>
 #include <string>
 
-#include "onnxruntime_mlas/cpu.h"
+#include "onnxruntime_mlas/isa_choice.h"
 
 namespace onnxruntime_mlas::bindings {
 
-// The ISA of that name, else of ORT_MLAS_ISA, else the fastest here; ValueError when there is none.
-Isa IsaFrom(const std::optional<std::string>& requested);
+// The ISA of that name, else of ORT_MLAS_ISA, else this machine's choice by M; ValueError when there is none.
+IsaChoice IsasFrom(const std::optional<std::string>& requested);
 
 // ValueError unless in [1, kMaxThreads].
 size_t CheckedThreads(pybind11::ssize_t threads);

@@ -14,17 +14,34 @@ import numpy as np
 import numpy.typing as npt
 
 def cpu_features() -> dict[str, bool | str]:
-    """What the CPU offers and the OS saves, by name; "brand" is the CPU's own name."""
+    """What the CPU offers and the OS lets a program use, by name; "brand" is the CPU's own name,
+    "core" the micro-architecture of an ARM64 core ("unknown" elsewhere)."""
 
 def isas() -> list[dict[str, str]]:
-    """ISAs of this build, slowest first: name, instructions, unavailable_reason ("" = usable)."""
+    """All ISAs, slowest first: name, instructions, unavailable_reason ("" = usable)."""
 
-def select_isa(requested: str | None = None) -> str:
-    """The ISA that kernels are chosen for: `requested`, else environment variable ORT_MLAS_ISA,
-    else the fastest usable one.
+def select_isa(requested: str | None = None, m: int = 1) -> str:
+    """The ISA whose kernels run a product of M rows: `requested`, else environment variable
+    ORT_MLAS_ISA, else the one that `isa_choice` gives for M.
 
     Raises:
-        ValueError: an ISA that this build doesn't know or this machine can't run.
+        ValueError: an ISA that doesn't exist or this machine can't run.
+    """
+
+def isa_choice(requested: str | None = None) -> dict[str, Any]:
+    """Which ISA runs how many rows: one_row (M = 1), few_rows (2 <= M < many_from), many_rows
+    (M >= many_from), many_from. A requested ISA, or one forced by ORT_MLAS_ISA, runs them all.
+
+    Raises:
+        ValueError: as for `select_isa`.
+    """
+
+def default_isas(fastest: str, core: str) -> dict[str, Any]:
+    """`isa_choice` of a machine whose fastest usable ISA and kind of core these are; it need not be
+    this machine.
+
+    Raises:
+        ValueError: an ISA or a core that doesn't exist.
     """
 
 def kernels() -> list[dict[str, Any]]:

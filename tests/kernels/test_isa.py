@@ -8,14 +8,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import isa_support
 from onnxruntime_ep_mlas import _native
 
-ALL_ISAS = ("portable", "avx2", "avxvnni", "avx512bw", "avx512vnni")
+ALL_ISAS = (
+    *("portable", "avx2", "avxvnni", "avx512bw", "avx512vnni"),
+    *("neon", "neon_dotprod", "neon_i8mm"),
+)
 NAME = re.compile(
-    r"qnbit_(?P<compute>int8|fp32)_w(?P<bits>\d)_(?P<format>quad)_(?P<isa>[a-z0-9]+)"
+    r"qnbit_(?P<compute>int8|fp32)_w(?P<bits>\d)_(?P<format>quad)_(?P<isa>[a-z0-9]+(_dotprod|_i8mm)?)"
     r"_(?P<path>fused|panel)_r(?P<tile_rows>\d+)"
 )
 
@@ -54,16 +58,22 @@ def test_names_say_what_rows_are() -> None:
 
 def test_every_isa_can_do_any_number_of_rows_in_both_compute_types() -> None:
     single = {(row["isa"], row["compute"]) for row in _native.kernels() if row["tile_rows"] == 1}
-    isas = [isa["name"] for isa in _native.isas()]
+    isas = isa_support.isas_of_this_build()
     assert single == {(isa, compute) for isa in isas for compute in ("int8", "fp32")}
 
 
 def test_isas_are_listed_slowest_first() -> None:
     names = [isa["name"] for isa in _native.isas()]
-    assert names == [name for name in ALL_ISAS if name in names]
-    assert names[0] == "portable"
+    assert names == list(ALL_ISAS)
     assert _native.isas()[0]["unavailable_reason"] == ""
     assert all(isa["instructions"] for isa in _native.isas())
+
+
+def test_isas_of_another_architecture_are_listed_as_such() -> None:
+    of_build = isa_support.isas_of_this_build()
+    assert len(of_build) > 1
+    for name, reason in isa_support.isa_unavailable_reasons().items():
+        assert ("this build is for" in reason) == (name not in of_build), (name, reason)
 
 
 def test_rows_are_usable_where_their_isa_is() -> None:
@@ -74,31 +84,74 @@ def test_rows_are_usable_where_their_isa_is() -> None:
 
 @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="no /proc/cpuinfo")
 def test_usable_isas_are_those_of_the_operating_system() -> None:
-    known = {isa["name"] for isa in _native.isas()}
     system = isa_support.isas_by_cpuinfo(Path("/proc/cpuinfo").read_text())
-    assert set(isa_support.usable_isas()) == system & known
+    assert set(isa_support.usable_isas()) == system
 
 
 def test_cpu_features() -> None:
     features = _native.cpu_features()
     assert isinstance(features.pop("brand"), str)
+    assert isinstance(features.pop("core"), str)
     assert all(isinstance(value, bool) for value in features.values())
     if features["avx512_vnni"]:
         assert features["avx512f"]
         assert features["os_zmm"]
     if features["avx2"]:
         assert features["os_ymm"]
+    if features["i8mm"]:
+        assert features["neon"]
 
 
-def test_the_fastest_usable_isa_is_the_default() -> None:
+def test_the_default_is_the_rule_for_the_fastest_usable_isa_on_this_core() -> None:
     fastest = isa_support.usable_isas()[-1]
-    assert select_with_environment(None) == (0, fastest)
-    assert select_with_environment("") == (0, fastest)
+    rule = _native.default_isas(fastest, _native.cpu_features()["core"])
+    assert select_with_environment(None) == (0, rule["one_row"])
+    assert select_with_environment("") == (0, rule["one_row"])
+
+
+@pytest.mark.parametrize(
+    ("fastest", "core", "one_row", "more_rows"),
+    [
+        *((isa, "unknown", isa, isa) for isa in ALL_ISAS if isa != "neon_i8mm"),
+        ("neon_dotprod", "neoverse_n1", "neon_dotprod", "neon_dotprod"),
+        ("neon_i8mm", "unknown", "neon_dotprod", "neon_i8mm"),
+        ("neon_i8mm", "neoverse_n2", "neon_dotprod", "neon_i8mm"),
+        ("neon_i8mm", "apple", "neon_dotprod", "neon_i8mm"),
+        ("neon_i8mm", "oryon", "neon_dotprod", "neon_dotprod"),
+    ],
+)
+def test_rule_by_core_and_rows(fastest: str, core: str, one_row: str, more_rows: str) -> None:
+    choice = _native.default_isas(fastest, core)
+    assert choice.pop("many_from") >= 2
+    assert choice == {"one_row": one_row, "few_rows": more_rows, "many_rows": more_rows}
+
+
+def test_the_rule_refuses_names_that_it_does_not_know() -> None:
+    with pytest.raises(ValueError, match='no core type "z80"'):
+        _native.default_isas("portable", "z80")
+    with pytest.raises(ValueError, match='no ISA "z80"'):
+        _native.default_isas("z80", "unknown")
+
+
+def test_a_product_runs_on_the_isa_chosen_for_its_rows() -> None:
+    packed = _native.pack(
+        np.zeros((1, 1, 4), np.uint8), np.ones((1, 1), np.float32), k=16, block_size=16
+    )
+    choice = _native.isa_choice()
+    isa_of = {row["name"]: row["isa"] for row in _native.kernels()}
+    many = choice["many_from"]
+    assert _native.select_isa(m=1) == choice["one_row"]
+    assert _native.select_isa(m=many) == choice["many_rows"]
+    for m in (0, 1, 2, many - 1, many, 1000):
+        isa = _native.select_isa(m=m)
+        assert {isa_of[name] for name in _native.kernels_for(m, packed)} <= {isa}, m
 
 
 @pytest.mark.parametrize("isa", isa_support.usable_isas())
 def test_isas_can_be_forced(isa: str) -> None:
     assert _native.select_isa(isa) == isa
+    choice = _native.isa_choice(isa)
+    assert {choice["one_row"], choice["few_rows"], choice["many_rows"]} == {isa}
     assert select_with_environment(isa) == (0, isa)
     assert select_with_environment("portable", isa) == (0, isa)
     assert select_with_environment("nonsense", isa) == (0, isa)

@@ -9,6 +9,9 @@ import isa_support
 HASWELL = "processor\t: 0\nflags\t\t: fpu avx avx2 fma f16c\n"
 ZEN4 = HASWELL[:-1] + " avx512f avx512bw avx512dq avx512vl avx512_vnni\n"
 
+NEOVERSE_N1 = "processor\t: 0\nFeatures\t: fp asimd evtstrm aes crc32 atomics asimdrdm asimddp\n"
+NEOVERSE_N2 = NEOVERSE_N1[:-1] + " sve asimdfhm sve2 svei8mm svebf16 i8mm bf16\n"
+
 
 def test_host_is_read_from_cpuinfo() -> None:
     assert isa_support.parse_required("host", HASWELL) == {"portable", "avx2"}
@@ -18,11 +21,19 @@ def test_host_is_read_from_cpuinfo() -> None:
         "avx512bw",
         "avx512vnni",
     }
+    assert isa_support.parse_required("host", NEOVERSE_N1) == {"portable", "neon", "neon_dotprod"}
+    assert isa_support.parse_required("host", NEOVERSE_N2) == {
+        "portable",
+        "neon",
+        "neon_dotprod",
+        "neon_i8mm",
+    }
 
 
 def test_a_flag_that_is_a_prefix_of_another_is_not_taken_for_it() -> None:
     cpuinfo = "flags : avx2 fma f16c avx_vnni_int8\n"
     assert "avxvnni" not in isa_support.isas_by_cpuinfo(cpuinfo)
+    assert "neon_i8mm" not in isa_support.isas_by_cpuinfo("Features : asimd asimddp svei8mm\n")
 
 
 def test_names_add_up_and_blanks_are_ignored() -> None:

@@ -27,6 +27,9 @@ _CPUINFO_FLAGS = {
     "avx512vnni": frozenset(
         {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"}
     ),
+    "neon": frozenset({"asimd"}),
+    "neon_dotprod": frozenset({"asimd", "asimddp"}),
+    "neon_i8mm": frozenset({"asimd", "asimddp", "i8mm"}),
 }
 
 _executed: set[str] = set()
@@ -47,7 +50,7 @@ def isas_by_cpuinfo(cpuinfo: str) -> frozenset[str]:
     """ISAs that the text of a /proc/cpuinfo reports."""
     flags: set[str] = set()
     for line in cpuinfo.splitlines():
-        if line.split(":")[0].strip() == "flags":
+        if line.split(":")[0].strip() in ("flags", "Features"):  # x86-64, ARM64
             flags.update(line.partition(":")[2].split())
             break
     return frozenset(isa for isa, needed in _CPUINFO_FLAGS.items() if needed <= flags)
@@ -107,6 +110,12 @@ def isa_unavailable_reasons() -> dict[str, str]:
     from onnxruntime_ep_mlas import _native
 
     return {isa["name"]: isa["unavailable_reason"] for isa in _native.isas()}
+
+
+def isas_of_this_build() -> list[str]:
+    """Names of the ISAs that the build has kernels of, usable or not, slowest first."""
+    with_rows = {row["isa"] for row in kernel_rows()}
+    return [name for name in isa_unavailable_reasons() if name in with_rows]
 
 
 def usable_isas() -> list[str]:

@@ -4,7 +4,7 @@
 
 namespace onnxruntime_mlas::provider {
 
-Ep::Ep(Options options) : OrtEp{}, options_(std::move(options)), report_(options_.report, options_.isa) {
+Ep::Ep(Options options) : OrtEp{}, options_(std::move(options)), report_(options_.report, options_.isas) {
   ort_version_supported = kOrtApiVersion;
   GetName = GetNameImpl;
   GetCapability = GetCapabilityImpl;

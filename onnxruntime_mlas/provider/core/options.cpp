@@ -6,7 +6,7 @@
 namespace onnxruntime_mlas::provider {
 namespace {
 
-Status SetIsa(const char* value, Options* options) { return SelectIsa(value, &options->isa); }
+Status SetIsa(const char* value, Options* options) { return SelectIsas(value, &options->isas); }
 
 Status SetAccuracyLevel(const char* value, Options* options) {
   const std::string_view text = value;
@@ -28,7 +28,7 @@ struct Option {
   Status (*set)(const char* value, Options* options);
 };
 
-// isa             the ISA whose kernels run (default: ORT_MLAS_ISA, else the fastest that this machine has)
+// isa             the one ISA whose kernels run (default: ORT_MLAS_ISA, else those that isa_choice.h chooses by M)
 // accuracy_level  used in place of every node's attribute: 4 computes in int8, 0..3 in fp32
 // report          path of a JSON file that lists every node of our operators, taken or not
 constexpr Option kOptions[] = {

@@ -4,13 +4,13 @@
 #include <optional>
 #include <string>
 
-#include "onnxruntime_mlas/cpu.h"
+#include "onnxruntime_mlas/isa_choice.h"
 #include "provider/core/ort.h"
 
 namespace onnxruntime_mlas::provider {
 
 struct Options {
-  Isa isa = Isa::kPortable;
+  IsaChoice isas;
   std::optional<int> accuracy_level;  // replaces the attribute of every node
   std::string report;                 // path of the JSON report; empty: none
   // The session asks for a pre-compiled model (session option ep.context_enable), which this provider can't give.

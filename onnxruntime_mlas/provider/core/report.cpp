@@ -49,6 +49,13 @@ std::string NodeJson(const NodeReport& node) {
   return json + "}";
 }
 
+std::string IsasJson(const IsaChoice& isas) {
+  return "{\"one_row\": " + Quoted(InfoOf(isas.one_row).name) +
+         ", \"few_rows\": " + Quoted(InfoOf(isas.few_rows).name) +
+         ", \"many_rows\": " + Quoted(InfoOf(isas.many_rows).name) +
+         ", \"many_from\": " + std::to_string(isas.many_from) + "}";
+}
+
 [[noreturn]] void FailOnFile(const std::string& path, const char* verb, int error) {
   Fail(ORT_FAIL,
        std::string(kProviderName) + ": can't " + verb + " '" + path + "' for option 'report': " + std::strerror(error));
@@ -56,7 +63,7 @@ std::string NodeJson(const NodeReport& node) {
 
 }  // namespace
 
-Report::Report(std::string path, Isa isa) : path_(std::move(path)), isa_(isa) {}
+Report::Report(std::string path, IsaChoice isas) : path_(std::move(path)), isas_(isas) {}
 
 void Report::Put(NodeReport node) {
   const auto same = std::find_if(nodes_.begin(), nodes_.end(), [&](const NodeReport& other) {
@@ -77,7 +84,8 @@ std::string Report::GraphOfLast(const std::string& values) const {
 
 std::string Report::Json() const {
   std::string json = "{\n  \"provider\": " + Quoted(kProviderName) + ",\n  \"version\": " + Quoted(ORT_MLAS_VERSION) +
-                     ",\n  \"isa\": " + Quoted(InfoOf(isa_).name) + ",\n  \"nodes\": [";
+                     ",\n  \"isa\": " + Quoted(InfoOf(isas_.many_rows).name) + ",\n  \"isas\": " + IsasJson(isas_) +
+                     ",\n  \"nodes\": [";
   for (size_t i = 0; i < nodes_.size(); ++i) json += (i == 0 ? "\n    " : ",\n    ") + NodeJson(nodes_[i]);
   return json + (nodes_.empty() ? "]\n}\n" : "\n  ]\n}\n");
 }

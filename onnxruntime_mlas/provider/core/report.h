@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "onnxruntime_mlas/cpu.h"
+#include "onnxruntime_mlas/isa_choice.h"
 
 namespace onnxruntime_mlas::provider {
 
@@ -29,7 +29,7 @@ struct NodeReport {
 class Report {
  public:
   // `path` may be empty: nothing is written then.
-  Report(std::string path, Isa isa);
+  Report(std::string path, IsaChoice isas);
 
   // Adds a node, or replaces what was said about the same node.
   void Put(NodeReport node);
@@ -44,7 +44,7 @@ class Report {
   std::string Json() const;
 
   std::string path_;
-  Isa isa_;
+  IsaChoice isas_;
   std::vector<NodeReport> nodes_;
 };
 

@@ -14,8 +14,8 @@ namespace {
 // Below this, starting threads costs more than they save.
 constexpr size_t kParallelPackBytes = size_t{1} << 20;
 
-// Rows of A for which the report names kernels: one token, and enough for the panel path.
-constexpr size_t kReportedRows[] = {1, 256};
+// Rows of A for which the report names kernels: one token, a few, and enough for the panel path.
+constexpr size_t kReportedRows[] = {1, 4, 256};
 
 std::vector<std::string> KernelNames(const Kernel& kernel, const qnbit::PackedView& view) {
   std::vector<std::string> names;
@@ -24,7 +24,7 @@ std::vector<std::string> KernelNames(const Kernel& kernel, const qnbit::PackedVi
     args.m = rows;
     args.b = &view;
     args.compute = kernel.compute;
-    args.isa = kernel.isa;
+    args.isa = kernel.isas.For(rows);
     for (const KernelRow* row : qnbit::KernelsFor(args)) {
       if (std::find(names.begin(), names.end(), row->name) == names.end()) names.emplace_back(row->name);
     }
@@ -104,7 +104,7 @@ Compiled Compile(Ort::ConstNode ort_node, const FusedInputs& inputs, const Optio
   kernel->dims = CheckAttributes(node);
   CheckPresence(node);
   kernel->compute = ComputeTypeOf(node.attributes);
-  kernel->isa = options.isa;
+  kernel->isas = options.isas;
   kernel->constant_weights = node.constant_weights();
   for (size_t input = 0; input < kInputCount; ++input) kernel->slots[input] = SlotOf(node, input, inputs);
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "onnxruntime_mlas/isa_choice.h"
 #include "onnxruntime_mlas/qnbit.h"
 #include "provider/core/aligned_buffer.h"
 #include "provider/ops/matmul_nbits/shapes.h"
@@ -29,7 +30,7 @@ struct Kernel : CompiledNode {
   std::string where;
   Dims dims;
   qnbit::ComputeType compute = qnbit::ComputeType::kFp32;
-  Isa isa = Isa::kPortable;
+  IsaChoice isas;
   std::array<InputSlot, kInputCount> slots;
 
   // Set when the weights are constant; else every run packs its own.

@@ -105,7 +105,7 @@ void Kernel::Run(OrtKernelContext* context) const {
   args.c = c;
   args.ldc = dims.n;
   args.compute = compute;
-  args.isa = isa;
+  args.isa = isas.For(rows);
   args.workspace_bytes = qnbit::WorkspaceBytes(args);
   args.workspace = scratch.Allocate(args.workspace_bytes);
   args.parallel = parallel;

@@ -1,0 +1,73 @@
+#include "onnxruntime_mlas/isa_choice.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace onnxruntime_mlas {
+namespace {
+
+// One row of the rule. Where no row fits a machine, its fastest ISA runs every M.
+struct Rule {
+  Isa fastest;    // of the machine; the choice names nothing that a machine with this one may lack
+  CoreType core;  // kUnknown: every core that has no row of its own
+  IsaChoice choice;
+};
+
+// SMMLA multiplies two rows of A by two columns: with one row, half of its products are of a copy. Oryon issues SMMLA
+// at half the rate of SDOT (LLVM's scheduling model), so that there it has nothing to give at any M.
+constexpr Rule kRules[] = {
+    {Isa::kNeonI8mm, CoreType::kOryon, IsaChoice::Only(Isa::kNeonDotProd)},
+    {Isa::kNeonI8mm, CoreType::kUnknown, {Isa::kNeonDotProd, Isa::kNeonI8mm, Isa::kNeonI8mm, 2}},
+};
+
+std::string IsaNames() {
+  std::string names;
+  for (const IsaInfo& info : AllIsas()) names += (names.empty() ? "" : ", ") + std::string(info.name);
+  return names;
+}
+
+}  // namespace
+
+IsaChoice DefaultIsas(Isa fastest, CoreType core) {
+  for (const CoreType wanted : {core, CoreType::kUnknown}) {
+    for (const Rule& rule : kRules) {
+      if (rule.fastest == fastest && rule.core == wanted) return rule.choice;
+    }
+  }
+  return IsaChoice::Only(fastest);
+}
+
+Isa FastestIsa(const CpuFeatures& cpu) {
+  Isa fastest = Isa::kPortable;
+  for (const IsaInfo& info : AllIsas()) {
+    if (UnavailableReason(info.isa, cpu).empty()) fastest = info.isa;
+  }
+  return fastest;
+}
+
+Status SelectIsas(const char* requested, IsaChoice* choice) {
+  const char* source = "isa";
+  if (requested == nullptr || *requested == '\0') {
+    requested = std::getenv("ORT_MLAS_ISA");
+    source = "ORT_MLAS_ISA";
+  }
+  const CpuFeatures& cpu = HostCpuFeatures();
+  if (requested == nullptr || *requested == '\0') {
+    *choice = DefaultIsas(FastestIsa(cpu), cpu.core);
+    return {};
+  }
+  for (const IsaInfo& info : AllIsas()) {
+    if (std::strcmp(info.name, requested) != 0) continue;
+    const std::string reason = UnavailableReason(info.isa, cpu);
+    if (!reason.empty()) {
+      return Status::Error(std::string(source) + "=" + requested + " can't run here: " + reason + "; unset it to let " +
+                           "the fastest available ISA be chosen");
+    }
+    *choice = IsaChoice::Only(info.isa);
+    return {};
+  }
+  return Status::Error(std::string(source) + "=" + requested + " names no ISA; the names are " + IsaNames());
+}
+
+}  // namespace onnxruntime_mlas
