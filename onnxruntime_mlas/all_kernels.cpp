@@ -8,9 +8,13 @@ const std::vector<const KernelRow*>& AllKernels() {
   static const std::vector<const KernelRow*> rows = [] {
     std::vector<const KernelRow*> all;
     for (const IsaInfo& info : AllIsas()) {
-      for (const qnbit::QnbitKernel& kernel : qnbit::KernelsOf(info.isa).rows) {
-        // Where this build has no code for an ISA, KernelsOf answers with the portable kernels.
-        if (kernel.isa == info.isa) all.push_back(&kernel);
+      const qnbit::IsaKernels& kernels = qnbit::KernelsOf(info.isa);
+      for (const auto table : {kernels.int8_rows, kernels.fp32_rows}) {
+        for (const qnbit::QnbitKernel& kernel : table) {
+          // Rows that an ISA takes from another are listed there, and where this build has no code for an ISA,
+          // KernelsOf answers with the portable kernels.
+          if (kernel.isa == info.isa) all.push_back(&kernel);
+        }
       }
     }
     return all;

@@ -4,6 +4,7 @@
 // row's sums are in k order however the work is split.
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "onnxruntime_mlas/qnbit.h"
@@ -57,14 +58,15 @@ WorkspaceLayout PlanWorkspace(const GemmArgs& args) {
   return w;
 }
 
-// The kernels of one compute type and path, tallest first, none taller than `row_limit`.
+// The kernels of one path, tallest first, of which none is taller than `row_limit`: `forced`, when not null, and those
+// below it.
 class TileSet {
  public:
-  TileSet(const IsaKernels& isa, ComputeType compute, bool panel, unsigned row_limit) {
-    for (const QnbitKernel& kernel : isa.rows) {
-      if (kernel.compute_type == compute && kernel.panel == panel && kernel.tile_rows <= row_limit) {
-        kernels_[count_++] = &kernel;
-      }
+  TileSet(std::span<const QnbitKernel> rows, bool panel, const KernelRow* forced, unsigned row_limit = ~0u) {
+    if (forced != nullptr) Add(static_cast<const QnbitKernel&>(*forced));
+    for (const QnbitKernel& kernel : rows) {
+      const unsigned below = count_ != 0 ? kernels_[count_ - 1]->tile_rows : ~0u;
+      if (kernel.panel == panel && kernel.tile_rows < below && kernel.tile_rows <= row_limit) Add(kernel);
     }
   }
   const QnbitKernel& TallestWithin(size_t rows) const {
@@ -72,8 +74,11 @@ class TileSet {
     while (kernels_[i]->tile_rows > rows) ++i;
     return *kernels_[i];
   }
+  const QnbitKernel& Tallest() const { return *kernels_[0]; }
 
  private:
+  void Add(const QnbitKernel& kernel) { kernels_[count_++] = &kernel; }
+
   static constexpr size_t kMaxKernels = 8;
   const QnbitKernel* kernels_[kMaxKernels] = {};
   size_t count_ = 0;
@@ -88,8 +93,11 @@ class GemmRun {
         isa_(KernelsOf(args.isa)),
         workspace_(PlanWorkspace(args)),
         panel_(UsesPanel(args, isa_)),
-        tiles_(isa_, args.compute, panel_, args.kernel != nullptr ? args.kernel->tile_rows : ~0u),
-        fp32_rows_(isa_, ComputeType::kFp32, false, 1),
+        tiles_(args.compute == ComputeType::kInt8 ? isa_.int8_rows : isa_.fp32_rows, panel_, args.kernel),
+        fp32_rows_(isa_.fp32_rows, false, nullptr, 1),
+        row_group_(args.compute == ComputeType::kInt8 && isa_.arrange_rows != nullptr && tiles_.Tallest().tile_rows > 1
+                       ? 2
+                       : 1),
         a_(args.a),
         lda_(args.lda) {}
 
@@ -109,7 +117,7 @@ class GemmRun {
     const size_t strip_tasks = CeilDiv(layout_.strips, strips_per_task);
     // Narrow matrices are split by rows too.
     const size_t row_tasks = strip_tasks >= 8 ? 1 : std::max<size_t>(1, std::min(args_.m / 32, 16 / strip_tasks));
-    const size_t rows_per_task = CeilDiv(args_.m, row_tasks);
+    const size_t rows_per_task = RoundUp(CeilDiv(args_.m, row_tasks), row_group_);
     args_.parallel(strip_tasks * row_tasks, [&](size_t task) {
       const size_t strip = task % strip_tasks * strips_per_task;
       const size_t row = task / strip_tasks * rows_per_task;
@@ -125,47 +133,93 @@ class GemmRun {
   }
   uint8_t& IsFp32Row(size_t row) const { return reinterpret_cast<uint8_t*>(args_.workspace + workspace_.flags)[row]; }
 
+  // Rows that stand together in the operand of a matrix instruction, as IsaKernels::arrange_rows leaves them.
+  size_t GroupAt(size_t row) const { return std::min(row_group_, args_.m - row); }
+
   void PrepareRows() {
     constexpr size_t kElementsPerTask = 32 * 1024;
-    const size_t rows_per_task = std::max<size_t>(1, kElementsPerTask / info_.k);
-    float* gathered = reinterpret_cast<float*>(args_.workspace + workspace_.gathered);
-    args_.parallel(CeilDiv(args_.m, rows_per_task), [&](size_t task) {
-      const size_t end = std::min((task + 1) * rows_per_task, args_.m);
-      for (size_t row = task * rows_per_task; row < end; ++row) {
-        const float* a = args_.a + row * args_.lda;
-        if (args_.gather != nullptr) {
-          float* to = gathered + row * workspace_.gathered_stride;
-          for (size_t k = 0; k < info_.k; ++k) to[k] = args_.gather[k] < 0 ? 0.0f : a[args_.gather[k]];
-          a = to;
-        }
-        if (args_.compute == ComputeType::kInt8) QuantizeRow(row, a);
-      }
-    });
+    const size_t rows_per_task = RoundUp(std::max<size_t>(1, kElementsPerTask / info_.k), row_group_);
     if (args_.gather != nullptr) {
-      a_ = gathered;
+      a_ = reinterpret_cast<float*>(args_.workspace + workspace_.gathered);
       lda_ = workspace_.gathered_stride;
     }
+    args_.parallel(CeilDiv(args_.m, rows_per_task), [&](size_t task) {
+      const size_t end = std::min((task + 1) * rows_per_task, args_.m);
+      for (size_t row = task * rows_per_task; row < end; row += row_group_) {
+        const size_t rows = GroupAt(row);
+        if (args_.gather != nullptr) {
+          for (size_t i = 0; i < rows; ++i) Gather(row + i);
+        }
+        if (args_.compute == ComputeType::kInt8) QuantizeRows(row, rows);
+      }
+    });
   }
 
-  void QuantizeRow(size_t row, const float* a) const {
-    constexpr size_t kChunk = 64;  // blocks between the quantiser's separate arrays and the interleaved meta
-    float scales[kChunk];
-    int32_t sums[kChunk];
-    ActivationBlock* meta = Meta(row);
-    int32_t factor = 1;
-    if (info_.zero_point_kind == ZeroPointKind::kUniform) factor = -static_cast<int32_t>(info_.uniform_zero_point);
-    if (info_.zero_point_kind == ZeroPointKind::kPerBlock) factor = -1;
-    IsFp32Row(row) = 0;
-    for (size_t first = 0; first < layout_.blocks; first += kChunk) {
-      const size_t count = std::min(kChunk, layout_.blocks - first);
-      const size_t k = first * layout_.block_len;
-      if (!isa_.quantize_row(a + k, info_.k - k, layout_.block_len, count, Quantized(row) + k, scales, sums)) {
-        IsFp32Row(row) = 1;
-        std::memset(Quantized(row), 0, workspace_.q_stride);
-        std::fill_n(meta, layout_.blocks, ActivationBlock{});
-        return;
+  void Gather(size_t row) const {
+    const float* from = args_.a + row * args_.lda;
+    float* to = reinterpret_cast<float*>(args_.workspace + workspace_.gathered) + row * workspace_.gathered_stride;
+    for (size_t k = 0; k < info_.k; ++k) to[k] = args_.gather[k] < 0 ? 0.0f : from[args_.gather[k]];
+  }
+
+  int32_t TermFactor() const {
+    switch (info_.zero_point_kind) {
+      case ZeroPointKind::kUniform:
+        return -static_cast<int32_t>(info_.uniform_zero_point);
+      case ZeroPointKind::kPerBlock:
+        return -1;
+      case ZeroPointKind::kFloat:
+        return 1;
+    }
+    return 1;
+  }
+
+  // A group of rows, chunk by chunk. A row that can't be quantised counts as zeros from its first block on.
+  void QuantizeRows(size_t row, size_t rows) const {
+    constexpr size_t kChunk = 64;  // blocks
+    alignas(kPackedAlignment) int8_t unarranged[2][kChunk * kMaxBlockLen];
+    float scales[2][kChunk];
+    int32_t sums[2][kChunk];
+    const int32_t factor = TermFactor();
+    const int32_t bias = info_.zero_point_kind == ZeroPointKind::kUniform ? isa_.sum_bias : 0;
+    const auto quantize_row = [&](size_t i, size_t first, size_t count, int8_t* q) {
+      if (!IsFp32Row(row + i)) {
+        const size_t k = first * layout_.block_len;
+        if (isa_.quantize_row(a_ + (row + i) * lda_ + k, info_.k - k, layout_.block_len, count, q, scales[i],
+                              sums[i])) {
+          return true;
+        }
+        IsFp32Row(row + i) = 1;
+        return false;
       }
-      for (size_t i = 0; i < count; ++i) meta[first + i] = {scales[i], factor * sums[i]};
+      std::memset(q, 0, count * layout_.block_len);
+      std::fill_n(scales[i], count, 0.0f);
+      std::fill_n(sums[i], count, 0);
+      return true;
+    };
+    for (size_t i = 0; i < rows; ++i) IsFp32Row(row + i) = 0;
+    for (size_t first = 0; first < layout_.blocks;) {
+      const size_t count = std::min(kChunk, layout_.blocks - first);
+      int8_t* to = Quantized(row) + first * layout_.block_len * rows;
+      bool quantized = true;
+      for (size_t i = 0; i < rows; ++i) {
+        quantized &= quantize_row(i, first, count, isa_.arrange_rows != nullptr ? unarranged[i] : to);
+      }
+      if (!quantized) {
+        first = 0;
+        continue;
+      }
+      if (isa_.arrange_rows != nullptr) {
+        isa_.arrange_rows(unarranged[0], rows == 2 ? unarranged[1] : nullptr, layout_.block_len, count, to);
+      }
+      ActivationBlock* meta = Meta(row) + first;
+      for (size_t block = 0; block < count; ++block) {
+        for (size_t lane = 0; lane < kActivationLanes; ++lane) {
+          const size_t i = lane * rows / kActivationLanes;
+          meta[block].term[lane] = factor * sums[i][block] + bias;
+          meta[block].scale[lane] = scales[i][block];
+        }
+      }
+      first += count;
     }
   }
 
@@ -210,7 +264,7 @@ class GemmRun {
     t.bias = BiasFrom(strip, block_end == layout_.blocks);
     for (size_t row = row_begin; row < row_end;) {
       const QnbitKernel& kernel = tiles_.TallestWithin(row_end - row);
-      t.a = Quantized(row) + block_begin * layout_.block_len;
+      t.a = Quantized(row) + block_begin * layout_.block_len * GroupAt(row);
       t.meta = Meta(row) + block_begin;
       t.c = args_.c + row * args_.ldc + strip * kStripColumns;
       kernel.run_int8(t);
@@ -298,6 +352,7 @@ class GemmRun {
   const bool panel_;
   const TileSet tiles_;
   const TileSet fp32_rows_;  // for the rows of an int8 run that can't be quantised
+  const size_t row_group_;   // rows that stand together when quantised: 1 or 2
   const float* a_;           // fp32 rows, gathered when there is a gather
   size_t lda_;
 };
@@ -309,7 +364,11 @@ Status CheckKernel(const GemmArgs& args) {
                          std::to_string(row.bits) + " bits, the packed buffer holds quad with " +
                          std::to_string(args.b->info.bits));
   }
-  if (row.isa != args.isa) {
+  const IsaKernels& isa = KernelsOf(args.isa);
+  const auto holds = [&](std::span<const QnbitKernel> rows) {
+    return std::any_of(rows.begin(), rows.end(), [&](const QnbitKernel& kernel) { return &kernel == &row; });
+  };
+  if (!holds(isa.int8_rows) && !holds(isa.fp32_rows)) {
     return Status::Error(std::string("kernel ") + row.name + " is for ISA " + InfoOf(row.isa).name + ", not " +
                          InfoOf(args.isa).name);
   }

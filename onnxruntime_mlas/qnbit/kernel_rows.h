@@ -22,20 +22,20 @@ constexpr KernelRow Row(const char* name, Isa isa, const char* compute, const ch
           .block_lengths = kBlockLengths};
 }
 
-template <class V, unsigned kRows>
+template <class V, unsigned kRows, unsigned kVecs = kStripColumns / V::kLanes>
 constexpr QnbitKernel Int8FusedRow(const char* name, Isa isa) {
-  return {Row(name, isa, "int8", "fused", kRows, kStripColumns),
+  return {Row(name, isa, "int8", "fused", kRows, kVecs * V::kLanes),
           ComputeType::kInt8,
           false,
-          {.run_int8 = RunInt8<V, kRows, false>}};
+          {.run_int8 = RunInt8<V, kRows, kVecs, false>}};
 }
 
-template <class V, unsigned kRows>
+template <class V, unsigned kRows, unsigned kVecs = kStripColumns / V::kLanes>
 constexpr QnbitKernel Int8PanelRow(const char* name, Isa isa) {
-  return {Row(name, isa, "int8", "panel", kRows, kStripColumns),
+  return {Row(name, isa, "int8", "panel", kRows, kVecs * V::kLanes),
           ComputeType::kInt8,
           true,
-          {.run_int8 = RunInt8<V, kRows, true>}};
+          {.run_int8 = RunInt8<V, kRows, kVecs, true>}};
 }
 
 template <class V, unsigned kRows, unsigned kVecs>
@@ -46,16 +46,17 @@ constexpr QnbitKernel Fp32FusedRow(const char* name, Isa isa) {
           {.run_fp32_fused = RunFp32Fused<V, kRows, kVecs>}};
 }
 
-template <class V, unsigned kRows>
+template <class V, unsigned kRows, unsigned kVecs = 2>
 constexpr QnbitKernel Fp32PanelRow(const char* name, Isa isa) {
-  return {Row(name, isa, "fp32", "panel", kRows, 2 * V::kLanes),
+  return {Row(name, isa, "fp32", "panel", kRows, kVecs * V::kLanes),
           ComputeType::kFp32,
           true,
-          {.run_fp32_panel = RunFp32Panel<V, kRows>}};
+          {.run_fp32_panel = RunFp32Panel<V, kRows, kVecs>}};
 }
 
 }  // namespace
 }  // namespace onnxruntime_mlas::qnbit
 
-// The name of a row: family_compute_w<bits>_format_isa_path_r<rows of A per tile>.
-#define QNBIT_ROW_NAME(compute, isa, path, rows) "qnbit_" compute "_w2_quad_" isa "_" path "_r" #rows
+// The name of a row: family_compute_w<bits>_format_isa_path_r<rows of A>c<columns of C> per tile.
+#define QNBIT_ROW_NAME(compute, isa, path, rows, columns) \
+  "qnbit_" compute "_w2_quad_" isa "_" path "_r" #rows "c" #columns

@@ -16,11 +16,20 @@
 
 namespace onnxruntime_mlas::qnbit {
 
-// One block of one quantised row of A.
+// NEON applies these as whole vectors: a load costs less there than broadcasting, which takes a vector operation.
+#if defined(__aarch64__)
+inline constexpr size_t kActivationLanes = 4;
+#else
+inline constexpr size_t kActivationLanes = 1;
+#endif
+
+// One block of one quantised row of A, repeated in every lane; of a row pair (IsaKernels::arrange_rows), the first row
+// in the lower half of the lanes and the second in the upper.
 struct ActivationBlock {
-  float scale;   // amax / 127
-  int32_t term;  // what the zero points multiply, prepared by kind: uniform: -zero_point * sum(q), where accumulators
-                 // start; per block: -sum(q); float: sum(q)
+  int32_t
+      term[kActivationLanes];  // what the zero points multiply, prepared by kind: uniform: -zero_point * sum(q)
+                               // plus the ISA's sum_bias, where accumulators start; per block: -sum(q); float: sum(q)
+  float scale[kActivationLanes];  // amax / 127
 };
 
 // One strip (or its panel) times `rows` quantised rows, over a range of blocks.
@@ -81,7 +90,10 @@ struct QnbitKernel : KernelRow {
 // Everything the driver needs of one ISA. Tables are constant-initialised: nothing of an ISA's translation unit may
 // run on a machine that lacks it, not even a static initialiser.
 struct IsaKernels {
-  std::span<const QnbitKernel> rows;  // of one compute type and path: falling tile_rows down to 1
+  // Of one path: falling tile_rows down to 1. Where several are equally tall, the first is chosen and the others run by
+  // name only.
+  std::span<const QnbitKernel> int8_rows;
+  std::span<const QnbitKernel> fp32_rows;  // may be another ISA's that this one includes
 
   // Quantises `blocks` whole blocks of one row; k is what exists of it, the rest counts as 0. False when the row must
   // be computed as kFp32.
@@ -93,6 +105,11 @@ struct IsaKernels {
   void (*unpack_fp32_panel)(const std::byte* strip, const Layout& layout, float uniform_zero_point, size_t k_begin,
                             size_t k_end, float* panel, size_t stride);
 
+  // Null, or brings int8 rows into the operand order of matrix instructions: `blocks` whole blocks of two quantised
+  // rows, q1 null for a row on its own, to 2 * block_len or block_len bytes a block (layout.h).
+  void (*arrange_rows)(const int8_t* q0, const int8_t* q1, size_t block_len, size_t blocks, int8_t* to);
+
+  int32_t sum_bias;            // int32 sums are kept plus this (kSumBias of the vocabulary)
   size_t int8_panel_min_rows;  // from this M on, unpacking a panel once beats unpacking in registers
   size_t fp32_panel_min_rows;
   size_t fp32_panel_strips;  // strips side by side in an fp32 panel
@@ -101,11 +118,15 @@ struct IsaKernels {
 const IsaKernels& KernelsOf(Isa isa);
 
 extern const IsaKernels kPortableKernels;
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(_M_X64)
 extern const IsaKernels kAvx2Kernels;
 extern const IsaKernels kAvxVnniKernels;
 extern const IsaKernels kAvx512BwKernels;
 extern const IsaKernels kAvx512VnniKernels;
+#elif defined(__aarch64__) || defined(_M_ARM64)
+extern const IsaKernels kNeonKernels;
+extern const IsaKernels kNeonDotProdKernels;
+extern const IsaKernels kNeonI8mmKernels;
 #endif
 
 }  // namespace onnxruntime_mlas::qnbit

@@ -11,7 +11,7 @@ namespace {
 using V = Portable;
 constexpr Isa kIsa = Isa::kPortable;
 
-// The rule of QuantizeRowX86 (quantize_x86.h), one number at a time.
+// The rule of quantize_row.h, one number at a time.
 bool QuantizeRowPortable(const float* a, size_t k, size_t block_len, size_t blocks, int8_t* q, float* scales,
                          int32_t* sums) {
   for (size_t block = 0; block < blocks; ++block, q += block_len) {
@@ -36,23 +36,29 @@ bool QuantizeRowPortable(const float* a, size_t k, size_t block_len, size_t bloc
   return true;
 }
 
-constexpr QnbitKernel kRows[] = {
-    Int8FusedRow<V, 4>(QNBIT_ROW_NAME("int8", "portable", "fused", 4), kIsa),
-    Int8FusedRow<V, 1>(QNBIT_ROW_NAME("int8", "portable", "fused", 1), kIsa),
-    Int8PanelRow<V, 4>(QNBIT_ROW_NAME("int8", "portable", "panel", 4), kIsa),
-    Int8PanelRow<V, 1>(QNBIT_ROW_NAME("int8", "portable", "panel", 1), kIsa),
-    Fp32FusedRow<V, 1, 1>(QNBIT_ROW_NAME("fp32", "portable", "fused", 1), kIsa),
-    Fp32PanelRow<V, 4>(QNBIT_ROW_NAME("fp32", "portable", "panel", 4), kIsa),
-    Fp32PanelRow<V, 1>(QNBIT_ROW_NAME("fp32", "portable", "panel", 1), kIsa),
+constexpr QnbitKernel kInt8Rows[] = {
+    Int8FusedRow<V, 4>(QNBIT_ROW_NAME("int8", "portable", "fused", 4, 16), kIsa),
+    Int8FusedRow<V, 1>(QNBIT_ROW_NAME("int8", "portable", "fused", 1, 16), kIsa),
+    Int8PanelRow<V, 4>(QNBIT_ROW_NAME("int8", "portable", "panel", 4, 16), kIsa),
+    Int8PanelRow<V, 1>(QNBIT_ROW_NAME("int8", "portable", "panel", 1, 16), kIsa),
+};
+
+constexpr QnbitKernel kFp32Rows[] = {
+    Fp32FusedRow<V, 1, 1>(QNBIT_ROW_NAME("fp32", "portable", "fused", 1, 16), kIsa),
+    Fp32PanelRow<V, 4, 1>(QNBIT_ROW_NAME("fp32", "portable", "panel", 4, 16), kIsa),
+    Fp32PanelRow<V, 1, 1>(QNBIT_ROW_NAME("fp32", "portable", "panel", 1, 16), kIsa),
 };
 
 }  // namespace
 
 constinit const IsaKernels kPortableKernels = {
-    .rows = kRows,
+    .int8_rows = kInt8Rows,
+    .fp32_rows = kFp32Rows,
     .quantize_row = QuantizeRowPortable,
     .unpack_int8_panel = UnpackInt8Panel<V>,
     .unpack_fp32_panel = UnpackFp32Panel<V>,
+    .arrange_rows = nullptr,
+    .sum_bias = V::kSumBias,
     .int8_panel_min_rows = 4,
     .fp32_panel_min_rows = 4,
     .fp32_panel_strips = 1,

@@ -22,6 +22,8 @@
 // A panel is a strip unpacked for many rows of A, block by block:
 //   int8 panel block = block_len / 4 planes of 64 bytes | 16 fp32 scales | 16 x 4 bytes: int32 zero points (per block)
 //                      or fp32 -(zero point * scale) (float)
+//   For matrix instructions the planes are replaced by block_len / 8 octets of 128 bytes: 16 columns x 8 k, in the
+//   order of k that tile_mmla.h names.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,6 @@ namespace {
 // A padded weight takes less than a byte in any representation: no size computed from dims within this bound wraps
 // around.
 constexpr size_t kMaxPaddedElements = std::numeric_limits<size_t>::max() / 64;
-constexpr size_t kMaxBlockLen = 256;
 
 std::string Text(size_t value) { return std::to_string(value); }
 

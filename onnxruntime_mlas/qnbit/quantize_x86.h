@@ -1,6 +1,4 @@
-// The activation quantiser with 256-bit vectors, for every x86 ISA from AVX2 on: it is memory bound, and its results
-// are the same to the bit everywhere. Per block: r = fp32(127 / amax), q = round-half-even(fp32(a * r)),
-// scale = fp32(amax / 127).
+// The activation quantiser with 256-bit vectors, for every x86 ISA from AVX2 on: it is memory bound.
 #pragma once
 
 #include <immintrin.h>
@@ -8,11 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "qnbit/quantize_row.h"
+
 namespace onnxruntime_mlas::qnbit {
 namespace {
-
-constexpr uint32_t kInfinityBits = 0x7F800000;
-constexpr size_t kMaxBlockLen = 256;
 
 inline uint32_t LargestMagnitudeBits(const float* a, size_t block_len) {
   // Compared as integers, magnitudes order as floats do and NaN is above infinity, where VMAXPS would lose it.
@@ -46,26 +43,7 @@ inline int32_t RoundBlock(const float* a, size_t block_len, float r, int8_t* q) 
   return _mm_cvtsi128_si32(half);
 }
 
-bool QuantizeRowX86(const float* a, size_t k, size_t block_len, size_t blocks, int8_t* q, float* scales,
-                    int32_t* sums) {
-  float tail[kMaxBlockLen];
-  for (size_t block = 0; block < blocks; ++block, a += block_len, q += block_len) {
-    const size_t valid = k - block * block_len;
-    if (valid < block_len) {
-      for (size_t i = 0; i < block_len; ++i) tail[i] = i < valid ? a[i] : 0.0f;
-      a = tail;
-    }
-    const uint32_t bits = LargestMagnitudeBits(a, block_len);
-    if (bits >= kInfinityBits) return false;
-    float amax;
-    __builtin_memcpy(&amax, &bits, sizeof(amax));
-    const float r = amax == 0.0f ? 0.0f : 127.0f / amax;
-    if (r > __FLT_MAX__) return false;
-    scales[block] = amax / 127.0f;
-    sums[block] = RoundBlock(a, block_len, r, q);
-  }
-  return true;
-}
+constexpr auto QuantizeRowX86 = QuantizeRow<LargestMagnitudeBits, RoundBlock>;
 
 }  // namespace
 }  // namespace onnxruntime_mlas::qnbit

@@ -107,9 +107,9 @@ inline void Fp32Fused(const Fp32FusedArgs& t, size_t first_vec) {
     for (size_t unit = 0; unit < layout.units && k < t.k; ++unit, k += layout.unit_k) {
       const auto unit_offset = [&](unsigned v) { return block_offset + unit * kUnitBytes + lane(v) * kColumnBytes; };
       const auto multiply = [&](size_t at, auto weight) {
-        typename V::F32 a[kRows];
+        typename V::Scalar a[kRows];
         ORT_MLAS_UNROLL
-        for (unsigned r = 0; r < kRows; ++r) a[r] = V::BroadcastF32(t.a + r * t.lda + at);
+        for (unsigned r = 0; r < kRows; ++r) a[r] = V::LoadScalar(t.a + r * t.lda + at);
         ORT_MLAS_UNROLL
         for (unsigned v = 0; v < kVecs; ++v) {
           const auto w = weight(UnitCodes<V, kZeroPoints>(strips[v] + unit_offset(v)), parameters[v]);
@@ -176,7 +176,7 @@ inline void Fp32Panel(const Fp32PanelArgs& t) {
     for (unsigned v = 0; v < kVecs; ++v) w[v] = V::LoadF32(reinterpret_cast<const std::byte*>(panel + v * V::kLanes));
     ORT_MLAS_UNROLL
     for (unsigned r = 0; r < kRows; ++r) {
-      const auto a = V::BroadcastF32(t.a + r * t.lda + k);
+      const auto a = V::LoadScalar(t.a + r * t.lda + k);
       ORT_MLAS_UNROLL
       for (unsigned v = 0; v < kVecs; ++v) c[r][v] = V::Fma(a, w[v], c[r][v]);
     }
@@ -192,14 +192,13 @@ inline void Fp32Panel(const Fp32PanelArgs& t) {
   }
 }
 
-// A panel is at most two vectors wide.
-template <class V, unsigned kRows>
+// A panel is kVecs vectors wide; those that are all padding are skipped by halves.
+template <class V, unsigned kRows, unsigned kVecs>
 void RunFp32Panel(const Fp32PanelArgs& t) {
-  if (t.columns > V::kLanes) {
-    Fp32Panel<V, kRows, 2>(t);
-  } else {
-    Fp32Panel<V, kRows, 1>(t);
+  if constexpr (kVecs > 1) {
+    if (t.columns <= kVecs / 2 * V::kLanes) return RunFp32Panel<V, kRows, kVecs / 2>(t);
   }
+  Fp32Panel<V, kRows, kVecs>(t);
 }
 
 template <class V, ZeroPointKind kZeroPoints>

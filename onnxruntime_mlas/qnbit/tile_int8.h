@@ -8,55 +8,87 @@
 // instantiation, the linker could hand an ISA's code to a machine without it.
 #pragma once
 
+#include <utility>
+
 #include "qnbit/kernels.h"
 
 namespace onnxruntime_mlas::qnbit {
 namespace {
 
-// Dot products of one fused block for one row at M = 1, where unpacking is the cost: two planes are masked in place
-// (codes times 1 and times 4) from each of two shifted copies, so a unit costs one shift and four ANDs instead of
-// three shifts and four ANDs; the accumulator of the codes times 4 is joined exactly by an arithmetic shift.
-template <class V, unsigned kVecs>
-inline void DotUnitsInPlace(const std::byte* units, size_t count, const int8_t* a, typename V::Acc (&low)[kVecs],
-                            typename V::Acc (&high)[kVecs]) {
-  for (size_t unit = 0; unit < count; ++unit, units += kUnitBytes, a += 4 * kQuadK) {
-    const auto a0 = V::BroadcastQuad(a);
-    const auto a1 = V::BroadcastQuad(a + kQuadK);
-    const auto a2 = V::BroadcastQuad(a + 2 * kQuadK);
-    const auto a3 = V::BroadcastQuad(a + 3 * kQuadK);
-    ORT_MLAS_UNROLL
-    for (unsigned v = 0; v < kVecs; ++v) {
-      const auto codes = V::LoadCodes(units + v * V::kLanes * kColumnBytes);
-      const auto shifted = V::template ShiftDown<4>(codes);
-      low[v] = V::Dot(low[v], V::Mask(codes, 0x03), a0);
-      high[v] = V::Dot(high[v], V::Mask(codes, 0x0C), a1);
-      low[v] = V::Dot(low[v], V::Mask(shifted, 0x03), a2);
-      high[v] = V::Dot(high[v], V::Mask(shifted, 0x0C), a3);
-    }
-  }
-}
-
+// Plane p of a unit: 16 columns x the codes of k = 4p + j.
 template <class V, unsigned kPlane>
 inline typename V::Codes Plane(typename V::Codes codes) {
   if constexpr (kPlane == 0) {
     return V::Mask(codes, 0x03);
+  } else if constexpr (kPlane == 3 && V::kShiftsBytes) {
+    return V::template ShiftDown<6>(codes);
   } else {
     return V::Mask(V::template ShiftDown<2 * kPlane>(codes), 0x03);
   }
 }
 
-template <class V, unsigned kPlane, unsigned kRows, unsigned kVecs>
-inline void DotPlane(const typename V::Codes (&codes)[kVecs], const int8_t* a, size_t a_stride,
-                     typename V::Acc (&acc)[kRows][kVecs]) {
-  typename V::Codes plane[kVecs];
-  ORT_MLAS_UNROLL
-  for (unsigned v = 0; v < kVecs; ++v) plane[v] = Plane<V, kPlane>(codes[v]);
-  ORT_MLAS_UNROLL
-  for (unsigned r = 0; r < kRows; ++r) {
-    const auto quad = V::BroadcastQuad(a + r * a_stride + kPlane * kQuadK);
-    ORT_MLAS_UNROLL
-    for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::Dot(acc[r][v], plane[v], quad);
+// The same, cheaper where a plane is masked in place: then codes come out times 4^V::kInPlaceSet[kPlane].
+template <class V, unsigned kPlane>
+inline typename V::Codes PlaneInPlace(typename V::Codes codes) {
+  constexpr int kShift = V::kInPlaceShift[kPlane];
+  constexpr unsigned kLowBit = 2 * kPlane - kShift;
+  static_assert(kLowBit == 2 * V::kInPlaceSet[kPlane]);
+  if constexpr (kShift == 6 && V::kShiftsBytes) {
+    return V::template ShiftDown<6>(codes);
+  } else if constexpr (kShift == 0) {
+    return V::Mask(codes, 0x03 << kLowBit);
+  } else {
+    return V::Mask(V::template ShiftDown<kShift>(codes), 0x03 << kLowBit);
   }
+}
+
+template <class V, unsigned kVecs>
+inline void LoadUnit(const std::byte* unit, typename V::Codes (&codes)[kVecs]) {
+  ORT_MLAS_UNROLL
+  for (unsigned v = 0; v < kVecs; ++v) codes[v] = V::LoadCodes(unit + v * V::kLanes * kColumnBytes);
+}
+
+// Dot products of one fused block for one row at M = 1, where unpacking is the cost: planes are masked in place as the
+// ISA's vocabulary says, into one set of accumulators per power of 4, which are joined exactly at the block's end.
+template <class V, unsigned kVecs>
+inline void DotUnitsInPlace(const std::byte* units, size_t count, const int8_t* a,
+                            typename V::Acc (&sets)[V::kInPlaceSets][kVecs]) {
+  for (size_t unit = 0; unit < count; ++unit, units += kUnitBytes, a += 4 * kQuadK) {
+    typename V::Codes codes[kVecs];
+    LoadUnit<V>(units, codes);
+    const auto activations = V::LoadActivations(a);
+    [&]<unsigned... kPlane>(std::integer_sequence<unsigned, kPlane...>) {
+      const auto dot = [&]<unsigned kP>() {
+        const auto quad = V::template Quad<kP>(activations);
+        auto& set = sets[V::kInPlaceSet[kP]];
+        ORT_MLAS_UNROLL
+        for (unsigned v = 0; v < kVecs; ++v) set[v] = V::Dot(set[v], PlaneInPlace<V, kP>(codes[v]), quad);
+      };
+      (dot.template operator()<kPlane>(), ...);
+    }(std::make_integer_sequence<unsigned, 4>());
+  }
+}
+
+// Four planes of codes (packed or from a panel) times 16 k of every row.
+template <class V, unsigned kRows, unsigned kVecs, class PlaneOf>
+inline void DotPlanes(const int8_t* a, size_t a_stride, typename V::Acc (&acc)[kRows][kVecs], PlaneOf&& plane_of) {
+  typename V::Activations activations[kRows];
+  ORT_MLAS_UNROLL
+  for (unsigned r = 0; r < kRows; ++r) activations[r] = V::LoadActivations(a + r * a_stride);
+  [&]<unsigned... kPlane>(std::integer_sequence<unsigned, kPlane...>) {
+    const auto dot = [&]<unsigned kP>() {
+      typename V::Codes plane[kVecs];
+      ORT_MLAS_UNROLL
+      for (unsigned v = 0; v < kVecs; ++v) plane[v] = plane_of.template operator()<kP>(v);
+      ORT_MLAS_UNROLL
+      for (unsigned r = 0; r < kRows; ++r) {
+        const auto quad = V::template Quad<kP>(activations[r]);
+        ORT_MLAS_UNROLL
+        for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::Dot(acc[r][v], plane[v], quad);
+      }
+    };
+    (dot.template operator()<kPlane>(), ...);
+  }(std::make_integer_sequence<unsigned, 4>());
 }
 
 template <class V, unsigned kRows, unsigned kVecs>
@@ -64,12 +96,8 @@ inline void DotUnits(const std::byte* units, size_t count, const int8_t* a, size
                      typename V::Acc (&acc)[kRows][kVecs]) {
   for (size_t unit = 0; unit < count; ++unit, units += kUnitBytes, a += 4 * kQuadK) {
     typename V::Codes codes[kVecs];
-    ORT_MLAS_UNROLL
-    for (unsigned v = 0; v < kVecs; ++v) codes[v] = V::LoadCodes(units + v * V::kLanes * kColumnBytes);
-    DotPlane<V, 0>(codes, a, a_stride, acc);
-    DotPlane<V, 1>(codes, a, a_stride, acc);
-    DotPlane<V, 2>(codes, a, a_stride, acc);
-    DotPlane<V, 3>(codes, a, a_stride, acc);
+    LoadUnit<V>(units, codes);
+    DotPlanes<V>(a, a_stride, acc, [&]<unsigned kP>(unsigned v) { return Plane<V, kP>(codes[v]); });
   }
 }
 
@@ -77,16 +105,10 @@ inline void DotUnits(const std::byte* units, size_t count, const int8_t* a, size
 template <class V, unsigned kRows, unsigned kVecs>
 inline void DotPanel(const std::byte* planes, size_t count, const int8_t* a, size_t a_stride,
                      typename V::Acc (&acc)[kRows][kVecs]) {
-  for (size_t plane = 0; plane < count; ++plane, planes += kUnitBytes, a += kQuadK) {
-    typename V::Codes codes[kVecs];
-    ORT_MLAS_UNROLL
-    for (unsigned v = 0; v < kVecs; ++v) codes[v] = V::LoadCodes(planes + v * V::kLanes * kColumnBytes);
-    ORT_MLAS_UNROLL
-    for (unsigned r = 0; r < kRows; ++r) {
-      const auto quad = V::BroadcastQuad(a + r * a_stride);
-      ORT_MLAS_UNROLL
-      for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::Dot(acc[r][v], codes[v], quad);
-    }
+  for (size_t unit = 0; unit < count; ++unit, planes += 4 * kUnitBytes, a += 4 * kQuadK) {
+    DotPlanes<V>(a, a_stride, acc, [&]<unsigned kP>(unsigned v) {
+      return V::LoadCodes(planes + kP * kUnitBytes + v * V::kLanes * kColumnBytes);
+    });
   }
 }
 
@@ -95,51 +117,58 @@ template <class V, unsigned kRows, unsigned kVecs, bool kPanel>
 inline void DotSegment(const std::byte* b, size_t units, const int8_t* a, size_t a_stride,
                        typename V::Acc (&acc)[kRows][kVecs]) {
   if constexpr (kPanel) {
-    DotPanel<V>(b, 4 * units, a, a_stride, acc);
+    DotPanel<V>(b, units, a, a_stride, acc);
   } else if constexpr (kRows == 1) {
-    typename V::Acc high[kVecs];
+    typename V::Acc sets[V::kInPlaceSets][kVecs];
     ORT_MLAS_UNROLL
-    for (unsigned v = 0; v < kVecs; ++v) high[v] = V::ZeroAcc();
-    DotUnitsInPlace<V, kVecs>(b, units, a, acc[0], high);
+    for (unsigned v = 0; v < kVecs; ++v) {
+      sets[0][v] = acc[0][v];
+      ORT_MLAS_UNROLL
+      for (unsigned set = 1; set < V::kInPlaceSets; ++set) sets[set][v] = V::ZeroAcc();
+    }
+    DotUnitsInPlace<V, kVecs>(b, units, a, sets);
     ORT_MLAS_UNROLL
-    for (unsigned v = 0; v < kVecs; ++v) acc[0][v] = V::AddQuarter(acc[0][v], high[v]);
+    for (unsigned v = 0; v < kVecs; ++v) {
+      acc[0][v] = V::template AddShifted<2>(sets[0][v], sets[1][v]);
+      if constexpr (V::kInPlaceSets == 3) acc[0][v] = V::template AddShifted<4>(acc[0][v], sets[2][v]);
+    }
   } else {
     DotUnits<V>(b, units, a, a_stride, acc);
   }
 }
 
-// Largest number of units whose dots an int16 accumulator holds (VPMADDUBSW). A dot of codes up to 3 adds at most
-// 2 * 3 * 127 = 762 in magnitude, so 43 dots fit 32767; of codes times 4, 3048, so 10 do. A unit is four dots, two of
-// them times 4 when masked in place.
+// Largest number of units whose dots an int16 accumulator holds (VPMADDUBSW; SMLAL, where two accumulators add up when
+// widened). A dot of codes up to 3 adds at most 2 * 3 * 127 = 762 in magnitude, so 43 dots fit 32767; of codes times 4,
+// 3048, so 10 do. A unit is four dots, two of them times 4 when masked in place.
 template <unsigned kRows, bool kPanel>
 constexpr size_t MaxSegmentUnits(size_t block_units) {
   constexpr bool kInPlace = kRows == 1 && !kPanel;
-  constexpr size_t kLimit = kInPlace ? 4 : 8;
+  constexpr size_t kLimit = kInPlace ? 4 : 8;  // powers of two: whole segments make up a block
   static_assert(kInPlace ? kLimit * 2 * 3048 <= 32767 : kLimit * 4 * 762 <= 32767);
   return kLimit < block_units ? kLimit : block_units;
 }
 
-// What a block's sum starts from: the zero points' share.
+// What a block's sum starts from: the zero points' share. `lane` is the first column in the strip.
 template <class V, ZeroPointKind kZeroPoints, bool kPanel>
-inline typename V::I32 Start(const Layout& layout, const std::byte* block, const ActivationBlock& meta, unsigned v) {
-  const size_t lane = v * V::kLanes;
+inline typename V::I32 Start(const Layout& layout, const std::byte* block, const ActivationBlock& meta, size_t lane) {
   if constexpr (kZeroPoints == ZeroPointKind::kUniform) {
-    return V::BroadcastI32(&meta.term);
+    return V::LoadTerm(meta);
   } else if constexpr (kZeroPoints == ZeroPointKind::kPerBlock) {
     const auto zero_points = kPanel ? V::LoadI32(block + layout.panel_zero_points_offset() + lane * sizeof(int32_t))
                                     : V::LoadBytes(block + layout.zero_points_offset + lane);
-    return V::MultiplySmall(zero_points, V::BroadcastI32(&meta.term));
+    return V::StartSum(zero_points, V::LoadTerm(meta));
   } else {
-    return V::ZeroI32();
+    return V::StartSum();
   }
 }
 
 template <class V, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
 inline void BlockSums(const Int8Args& t, const std::byte* block, const int8_t* a, const ActivationBlock* meta,
-                      typename V::I32 (&sums)[kRows][kVecs]) {
+                      size_t first_lane, typename V::I32 (&sums)[kRows][kVecs]) {
   const Layout& layout = *t.layout;
+  const std::byte* units = block + first_lane * kColumnBytes;
   const auto start = [&](unsigned r, unsigned v) {
-    return Start<V, kZeroPoints, kPanel>(layout, block, meta[r * t.meta_stride], v);
+    return Start<V, kZeroPoints, kPanel>(layout, block, meta[r * t.meta_stride], first_lane + v * V::kLanes);
   };
   if constexpr (V::kInt32Dots) {
     // The dots accumulate onto the start: it costs nothing.
@@ -148,7 +177,7 @@ inline void BlockSums(const Int8Args& t, const std::byte* block, const int8_t* a
       ORT_MLAS_UNROLL
       for (unsigned v = 0; v < kVecs; ++v) sums[r][v] = start(r, v);
     }
-    DotSegment<V, kRows, kVecs, kPanel>(block, layout.units, a, t.a_stride, sums);
+    DotSegment<V, kRows, kVecs, kPanel>(units, layout.units, a, t.a_stride, sums);
   } else {
     const size_t segment = MaxSegmentUnits<kRows, kPanel>(layout.units);
     size_t unit = 0;
@@ -159,7 +188,7 @@ inline void BlockSums(const Int8Args& t, const std::byte* block, const int8_t* a
         ORT_MLAS_UNROLL
         for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::ZeroAcc();
       }
-      DotSegment<V, kRows, kVecs, kPanel>(block + unit * (kPanel ? 4 * kUnitBytes : kUnitBytes), segment,
+      DotSegment<V, kRows, kVecs, kPanel>(units + unit * (kPanel ? 4 * kUnitBytes : kUnitBytes), segment,
                                           a + unit * layout.unit_k, t.a_stride, acc);
       ORT_MLAS_UNROLL
       for (unsigned r = 0; r < kRows; ++r) {
@@ -168,7 +197,7 @@ inline void BlockSums(const Int8Args& t, const std::byte* block, const int8_t* a
           const auto widened = V::Widen(acc[r][v]);
           if (unit != 0) {
             sums[r][v] = V::AddI32(sums[r][v], widened);
-          } else if constexpr (kZeroPoints == ZeroPointKind::kFloat) {
+          } else if constexpr (kZeroPoints == ZeroPointKind::kFloat && V::kSumBias == 0) {
             sums[r][v] = widened;
           } else {
             sums[r][v] = V::AddI32(widened, start(r, v));
@@ -181,23 +210,33 @@ inline void BlockSums(const Int8Args& t, const std::byte* block, const int8_t* a
 }
 
 template <class V, bool kPanel>
-inline typename V::F32 LoadScales(const Layout& layout, const std::byte* block, unsigned v) {
-  const size_t lane = v * V::kLanes;
+inline typename V::F32 LoadScales(const Layout& layout, const std::byte* block, size_t lane) {
   if constexpr (kPanel) return V::LoadF32(block + layout.panel_scales_offset() + lane * sizeof(float));
   const std::byte* scales = block + layout.scales_offset + lane * layout.scale_bytes;
   return layout.scale_type == ScaleType::kFp16 ? V::LoadHalf(scales) : V::LoadF32(scales);
 }
 
+// -(zero point * scale) of float zero points.
+template <class V, bool kPanel>
+inline typename V::F32 LoadZeroPointOffset(const Layout& layout, const std::byte* block, size_t lane,
+                                           typename V::F32 scale) {
+  if constexpr (kPanel) return V::LoadF32(block + layout.panel_zero_points_offset() + lane * sizeof(float));
+  return V::Negate(V::Mul(V::LoadF32(block + layout.zero_points_offset + lane * sizeof(float)), scale));
+}
+
+// kRows rows times kVecs vectors of columns of the strip, the first of them at column `first_lane`.
 template <class V, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
-inline void Int8Tile(const Int8Args& t) {
+inline void Int8Tile(const Int8Args& t, size_t first_lane) {
   const Layout& layout = *t.layout;
   const size_t block_bytes = kPanel ? layout.panel_block_bytes : layout.block_bytes;
+  const auto columns_from = [&](unsigned v) { return t.columns - first_lane - v * V::kLanes; };
+  const auto c_at = [&](unsigned r, unsigned v) { return t.c + r * t.ldc + first_lane + v * V::kLanes; };
   typename V::F32 c[kRows][kVecs];
   ORT_MLAS_UNROLL
   for (unsigned r = 0; r < kRows; ++r) {
     ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
-      c[r][v] = t.first ? V::ZeroF32() : V::LoadPartial(t.c + r * t.ldc + v * V::kLanes, t.columns - v * V::kLanes);
+      c[r][v] = t.first ? V::ZeroF32() : V::LoadPartial(c_at(r, v), columns_from(v));
     }
   }
   const std::byte* block = t.b;
@@ -205,25 +244,23 @@ inline void Int8Tile(const Int8Args& t) {
   const ActivationBlock* meta = t.meta;
   for (size_t index = 0; index < t.blocks; ++index, block += block_bytes, a += layout.block_len, ++meta) {
     typename V::I32 sums[kRows][kVecs];
-    BlockSums<V, kRows, kVecs, kZeroPoints, kPanel>(t, block, a, meta, sums);
+    BlockSums<V, kRows, kVecs, kZeroPoints, kPanel>(t, block, a, meta, first_lane, sums);
     ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
-      const auto b_scale = LoadScales<V, kPanel>(layout, block, v);
+      const size_t lane = first_lane + v * V::kLanes;
+      const auto b_scale = LoadScales<V, kPanel>(layout, block, lane);
       ORT_MLAS_UNROLL
       for (unsigned r = 0; r < kRows; ++r) {
-        const auto a_scale = V::BroadcastF32(&meta[r * t.meta_stride].scale);
-        c[r][v] = V::Fma(V::ToFloat(sums[r][v]), V::Mul(a_scale, b_scale), c[r][v]);
+        const auto a_scale = V::LoadScale(meta[r * t.meta_stride]);
+        c[r][v] = V::Fma(V::SumToFloat(sums[r][v]), V::Mul(a_scale, b_scale), c[r][v]);
       }
       if constexpr (kZeroPoints == ZeroPointKind::kFloat) {
-        const size_t lane_bytes = v * V::kLanes * sizeof(float);
-        const auto offset =
-            kPanel ? V::LoadF32(block + layout.panel_zero_points_offset() + lane_bytes)
-                   : V::Negate(V::Mul(V::LoadF32(block + layout.zero_points_offset + lane_bytes), b_scale));
+        const auto offset = LoadZeroPointOffset<V, kPanel>(layout, block, lane, b_scale);
         ORT_MLAS_UNROLL
         for (unsigned r = 0; r < kRows; ++r) {
           const ActivationBlock& m = meta[r * t.meta_stride];
-          const float a_sum = m.scale * static_cast<float>(m.term);
-          c[r][v] = V::Fma(V::BroadcastF32(&a_sum), offset, c[r][v]);
+          const auto a_sum = V::Mul(V::LoadScale(m), V::ToFloat(V::LoadTerm(m)));
+          c[r][v] = V::Fma(a_sum, offset, c[r][v]);
         }
       }
     }
@@ -232,32 +269,56 @@ inline void Int8Tile(const Int8Args& t) {
   for (unsigned r = 0; r < kRows; ++r) {
     ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
-      const size_t columns = t.columns - v * V::kLanes;
-      if (t.bias != nullptr) c[r][v] = V::Add(c[r][v], V::LoadPartial(t.bias + v * V::kLanes, columns));
-      V::StorePartial(t.c + r * t.ldc + v * V::kLanes, c[r][v], columns);
+      if (t.bias != nullptr) {
+        c[r][v] = V::Add(c[r][v], V::LoadPartial(t.bias + first_lane + v * V::kLanes, columns_from(v)));
+      }
+      V::StorePartial(c_at(r, v), c[r][v], columns_from(v));
     }
   }
 }
 
-// The entry of a row: the run-time properties become template arguments, once per call.
-template <class V, unsigned kRows, bool kPanel>
-void RunInt8(const Int8Args& t) {
-  const auto run = [&]<unsigned kVecs>() {
-    switch (t.layout->zero_point_kind) {
-      case ZeroPointKind::kUniform:
-        return Int8Tile<V, kRows, kVecs, ZeroPointKind::kUniform, kPanel>(t);
-      case ZeroPointKind::kPerBlock:
-        return Int8Tile<V, kRows, kVecs, ZeroPointKind::kPerBlock, kPanel>(t);
-      case ZeroPointKind::kFloat:
-        return Int8Tile<V, kRows, kVecs, ZeroPointKind::kFloat, kPanel>(t);
-    }
-  };
-  constexpr unsigned kAllVecs = kStripColumns / V::kLanes;
-  // Vectors that are all padding are skipped.
-  if constexpr (kAllVecs == 2) {
-    if (t.columns <= V::kLanes) return run.template operator()<1>();
+template <class V, unsigned kRows, unsigned kVecs, bool kPanel>
+inline void Int8TileOfKind(const Int8Args& t, size_t first_lane) {
+  switch (t.layout->zero_point_kind) {
+    case ZeroPointKind::kUniform:
+      return Int8Tile<V, kRows, kVecs, ZeroPointKind::kUniform, kPanel>(t, first_lane);
+    case ZeroPointKind::kPerBlock:
+      return Int8Tile<V, kRows, kVecs, ZeroPointKind::kPerBlock, kPanel>(t, first_lane);
+    case ZeroPointKind::kFloat:
+      return Int8Tile<V, kRows, kVecs, ZeroPointKind::kFloat, kPanel>(t, first_lane);
   }
-  run.template operator()<kAllVecs>();
+}
+
+// Tiles of kVecs vectors from column `lane` on, then narrower ones; vectors that are all padding are skipped.
+template <class V, unsigned kRows, unsigned kVecs, bool kPanel>
+inline void Int8Tiles(const Int8Args& t, size_t lane) {
+  for (; lane + (kVecs - 1) * V::kLanes < t.columns; lane += kVecs * V::kLanes) {
+    Int8TileOfKind<V, kRows, kVecs, kPanel>(t, lane);
+  }
+  if constexpr (kVecs > 1) Int8Tiles<V, kRows, kVecs / 2, kPanel>(t, lane);
+}
+
+// The entry of a row: the run-time properties become template arguments, once per call.
+template <class V, unsigned kRows, unsigned kVecs, bool kPanel>
+void RunInt8(const Int8Args& t) {
+  static_assert((kVecs & (kVecs - 1)) == 0 && kVecs * V::kLanes <= kStripColumns);
+  Int8Tiles<V, kRows, kVecs, kPanel>(t, 0);
+}
+
+// Scales and zero points of a block for its panel.
+template <class V>
+inline void UnpackParameters(const std::byte* block, const Layout& layout, std::byte* panel) {
+  ORT_MLAS_UNROLL
+  for (size_t lane = 0; lane < kStripColumns; lane += V::kLanes) {
+    const auto scale = LoadScales<V, false>(layout, block, lane);
+    V::StoreF32(panel + layout.panel_scales_offset() + lane * sizeof(float), scale);
+    std::byte* zero_points = panel + layout.panel_zero_points_offset() + lane * 4;
+    if (layout.zero_point_kind == ZeroPointKind::kPerBlock) {
+      V::StoreI32(zero_points, V::LoadBytes(block + layout.zero_points_offset + lane));
+    } else if (layout.zero_point_kind == ZeroPointKind::kFloat) {
+      V::StoreF32(zero_points, LoadZeroPointOffset<V, false>(layout, block, lane, scale));
+    }
+  }
 }
 
 // Strip -> int8 panel (layout.h).
@@ -277,19 +338,7 @@ void UnpackInt8Panel(const std::byte* b, size_t blocks, const Layout& layout, st
         V::StoreCodes(planes + 3 * kUnitBytes, Plane<V, 3>(codes));
       }
     }
-    ORT_MLAS_UNROLL
-    for (unsigned v = 0; v < kVecs; ++v) {
-      const size_t lane = v * V::kLanes;
-      const auto scale = LoadScales<V, false>(layout, b, v);
-      V::StoreF32(panel + layout.panel_scales_offset() + lane * sizeof(float), scale);
-      std::byte* zero_points = panel + layout.panel_zero_points_offset() + lane * 4;
-      if (layout.zero_point_kind == ZeroPointKind::kPerBlock) {
-        V::StoreI32(zero_points, V::LoadBytes(b + layout.zero_points_offset + lane));
-      } else if (layout.zero_point_kind == ZeroPointKind::kFloat) {
-        const auto zero_point = V::LoadF32(b + layout.zero_points_offset + lane * sizeof(float));
-        V::StoreF32(zero_points, V::Negate(V::Mul(zero_point, scale)));
-      }
-    }
+    UnpackParameters<V>(b, layout, panel);
   }
 }
 

@@ -194,7 +194,7 @@ def test_a_kernel_refuses_what_it_does_not_read(
 def test_unusable_and_unknown_kernels_are_refused(packed: Uint8Array) -> None:
     a = np.ones((1, 40), np.float32)
     with pytest.raises(ValueError, match="there is no kernel"):
-        _native.matmul_nbits(a, packed, kernel="qnbit_int8_w2_quad_portable_fused_r3")
+        _native.matmul_nbits(a, packed, kernel="qnbit_int8_w2_quad_portable_fused_r3c16")
     for row in isa_support.kernel_rows():
         if row["unavailable_reason"]:
             with pytest.raises(ValueError, match="can't run here"):

@@ -14,7 +14,7 @@ namespace onnxruntime_mlas {
 
 struct KernelRow {
   const char* family;  // "qnbit"
-  const char* name;    // e.g. "qnbit_int8_w2_quad_avx512vnni_fused_r1"
+  const char* name;    // e.g. "qnbit_int8_w2_quad_avx512vnni_fused_r1c16"
   Isa isa;
   const char* format;   // packed format that it reads, "quad"
   unsigned bits;        // weight width

@@ -29,6 +29,7 @@ enum class ZeroPointKind : uint32_t {
 };
 
 inline constexpr uint32_t kBlockLengths[] = {16, 32, 64, 128, 256};
+inline constexpr size_t kMaxBlockLen = 256;
 
 // Weights in the operator's own layout (onnxruntime contrib operator com.microsoft::MatMulNBits). `k_blocks` is
 // ceil(k / block_len). Codes past k and unused bits of packed zero points may hold anything.

@@ -10,7 +10,10 @@ namespace {
 struct Avx2 : X86Vector256 {
   static constexpr bool kInt32Dots = false;
   static Acc Dot(Acc acc, Codes codes, Codes a) { return _mm256_add_epi16(acc, _mm256_maddubs_epi16(codes, a)); }
-  static Acc AddQuarter(Acc low, Acc high) { return _mm256_add_epi16(low, _mm256_srai_epi16(high, 2)); }
+  template <int kBits>
+  static Acc AddShifted(Acc low, Acc high) {
+    return _mm256_add_epi16(low, _mm256_srai_epi16(high, kBits));
+  }
   static I32 Widen(Acc acc) { return _mm256_madd_epi16(acc, _mm256_set1_epi16(1)); }
 };
 

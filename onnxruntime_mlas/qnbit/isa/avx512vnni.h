@@ -9,18 +9,24 @@ namespace {
 struct Avx512Vnni : X86Vector512 {
   static constexpr bool kInt32Dots = true;
 
-  struct Quad {
+  struct QuadInMemory {
     const int8_t* bytes;
   };
-  static Quad BroadcastQuad(const int8_t* a) { return {a}; }
+  template <unsigned kQuad>
+  static QuadInMemory Quad(Activations a) {
+    return {a + kQuad * kQuadK};
+  }
 
   // Written as assembly because GCC 12 neither folds the broadcast into the intrinsic nor keeps the accumulator in one
   // register: it copies it before and after every dot.
-  static Acc Dot(Acc acc, Codes codes, Quad a) {
+  static Acc Dot(Acc acc, Codes codes, QuadInMemory a) {
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(codes), "m"(*reinterpret_cast<const Bytes4*>(a.bytes)));
     return acc;
   }
-  static Acc AddQuarter(Acc low, Acc high) { return _mm512_add_epi32(low, _mm512_srai_epi32(high, 2)); }
+  template <int kBits>
+  static Acc AddShifted(Acc low, Acc high) {
+    return _mm512_add_epi32(low, _mm512_srai_epi32(high, kBits));
+  }
 
  private:
   struct Bytes4 {

@@ -13,7 +13,10 @@ struct AvxVnni : X86Vector256 {
     __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(codes), "x"(a));
     return acc;
   }
-  static Acc AddQuarter(Acc low, Acc high) { return _mm256_add_epi32(low, _mm256_srai_epi32(high, 2)); }
+  template <int kBits>
+  static Acc AddShifted(Acc low, Acc high) {
+    return _mm256_add_epi32(low, _mm256_srai_epi32(high, kBits));
+  }
 };
 
 }  // namespace

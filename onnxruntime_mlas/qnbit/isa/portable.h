@@ -11,23 +11,32 @@
 #include <cstring>
 
 #include "qnbit/half.h"
+#include "qnbit/kernels.h"
 
 namespace onnxruntime_mlas::qnbit {
 namespace {
 
 struct Portable {
   static constexpr size_t kLanes = 16;
-  static constexpr bool kInt32Dots = true;  // Acc is I32; else Widen(Acc) and AddI32 exist, and an Acc holds few dots
+  static constexpr bool kInt32Dots = true;    // Acc is I32; else Widen(Acc) and AddI32 exist, and an Acc holds few dots
+  static constexpr bool kShiftsBytes = true;  // ShiftDown brings zeros into every byte
+  // How planes are masked at M = 1 (tile_int8.h, PlaneInPlace): plane p is shifted down by kInPlaceShift[p] bits, then
+  // its codes stand times 4^kInPlaceSet[p] and go to that one of kInPlaceSets sets of accumulators.
+  static constexpr unsigned kInPlaceSets = 2;
+  static constexpr int kInPlaceShift[4] = {0, 0, 4, 4};
+  static constexpr unsigned kInPlaceSet[4] = {0, 1, 0, 1};
 
   template <class T, size_t kCount>
   struct Array {
     T values[kCount];
   };
   using Codes = Array<uint8_t, 4 * kLanes>;
-  using Quad = Array<int8_t, 4>;
+  using Activations = const int8_t*;  // 16 k of a row
+  using QuadOfA = Array<int8_t, 4>;   // 4 neighbouring k of them
   using I32 = Array<int32_t, kLanes>;
   using Acc = I32;
   using F32 = Array<float, kLanes>;
+  using Scalar = F32;  // one number of A, as the first factor of Fma
 
   template <class T>
   static T LoadAs(const void* from) {
@@ -44,7 +53,7 @@ struct Portable {
 
   static Codes LoadCodes(const std::byte* from) { return LoadAs<Codes>(from); }
   static void StoreCodes(std::byte* to, const Codes& x) { std::memcpy(to, &x, sizeof(x)); }
-  // Bits shifted in from above are unspecified; callers mask.
+  // Where !kShiftsBytes, bits shifted in from above are unspecified; callers mask.
   template <int kBits>
   static Codes ShiftDown(const Codes& x) {
     return Generate<Codes>([&](size_t i) { return static_cast<uint8_t>(x.values[i] >> kBits); });
@@ -52,22 +61,28 @@ struct Portable {
   static Codes Mask(const Codes& x, uint8_t mask) {
     return Generate<Codes>([&](size_t i) { return static_cast<uint8_t>(x.values[i] & mask); });
   }
-  static Quad BroadcastQuad(const int8_t* a) { return LoadAs<Quad>(a); }
+  static Activations LoadActivations(const int8_t* a) { return a; }
+  template <unsigned kQuad>
+  static QuadOfA Quad(Activations a) {
+    return LoadAs<QuadOfA>(a + kQuad * kQuadK);
+  }
+  static I32 LoadTerm(const ActivationBlock& block) { return BroadcastI32(block.term); }
+  static F32 LoadScale(const ActivationBlock& block) { return BroadcastF32(block.scale); }
 
   static Acc ZeroAcc() { return {}; }
-  static Acc Dot(const Acc& acc, const Codes& codes, const Quad& a) {
+  static Acc Dot(const Acc& acc, const Codes& codes, const QuadOfA& a) {
     return Generate<Acc>([&](size_t i) {
       int32_t sum = acc.values[i];
       for (size_t j = 0; j < 4; ++j) sum += codes.values[4 * i + j] * a.values[j];
       return sum;
     });
   }
-  // low + high / 4; high is a multiple of 4.
-  static Acc AddQuarter(const Acc& low, const Acc& high) {
-    return Generate<Acc>([&](size_t i) { return low.values[i] + (high.values[i] >> 2); });
+  // low + high / 2^kBits; high is a multiple of 2^kBits.
+  template <int kBits>
+  static Acc AddShifted(const Acc& low, const Acc& high) {
+    return Generate<Acc>([&](size_t i) { return low.values[i] + (high.values[i] >> kBits); });
   }
 
-  static I32 ZeroI32() { return {}; }
   static I32 BroadcastI32(const int32_t* from) {
     return Generate<I32>([&](size_t) { return *from; });
   }
@@ -76,10 +91,13 @@ struct Portable {
   static I32 LoadBytes(const std::byte* from) {  // unsigned bytes, one per lane
     return Generate<I32>([&](size_t i) { return static_cast<int32_t>(from[i]); });
   }
-  // x in [0, 255], y in [-32768, 32767].
-  static I32 MultiplySmall(const I32& x, const I32& y) {
+  // What a block's sum starts from: kSumBias, and kSumBias + x * y for x in [0, 255], y in [-32768, 32767].
+  static constexpr int32_t kSumBias = 0;
+  static I32 StartSum() { return {}; }
+  static I32 StartSum(const I32& x, const I32& y) {
     return Generate<I32>([&](size_t i) { return x.values[i] * y.values[i]; });
   }
+  static F32 SumToFloat(const I32& x) { return ToFloat(x); }  // x - kSumBias
   template <unsigned kBits>
   static I32 ShiftLanes(const I32& x) {
     return ShiftLanesBy(x, kBits);
@@ -92,6 +110,7 @@ struct Portable {
   static F32 BroadcastF32(const float* from) {
     return Generate<F32>([&](size_t) { return *from; });
   }
+  static Scalar LoadScalar(const float* from) { return BroadcastF32(from); }
   static F32 LoadF32(const std::byte* from) { return LoadAs<F32>(from); }
   static void StoreF32(std::byte* to, const F32& x) { std::memcpy(to, &x, sizeof(x)); }
   static F32 LoadHalf(const std::byte* from) {

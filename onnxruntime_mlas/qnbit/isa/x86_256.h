@@ -6,15 +6,24 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "qnbit/kernels.h"
+
 namespace onnxruntime_mlas::qnbit {
 namespace {
 
 struct X86Vector256 {
   static constexpr size_t kLanes = 8;
+  static constexpr bool kShiftsBytes = false;
+  // Two planes from each of two copies: a unit costs one shift and four ANDs, and int16 sums stay possible.
+  static constexpr unsigned kInPlaceSets = 2;
+  static constexpr int kInPlaceShift[4] = {0, 0, 4, 4};
+  static constexpr unsigned kInPlaceSet[4] = {0, 1, 0, 1};
   using Codes = __m256i;
   using Acc = __m256i;
   using I32 = __m256i;
   using F32 = __m256;
+  using Scalar = F32;
+  using Activations = const int8_t*;
 
   static Codes LoadCodes(const std::byte* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); }
   static void StoreCodes(std::byte* to, Codes x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), x); }
@@ -23,18 +32,27 @@ struct X86Vector256 {
     return _mm256_srli_epi16(x, kBits);
   }
   static Codes Mask(Codes x, uint8_t mask) { return _mm256_and_si256(x, _mm256_set1_epi8(static_cast<char>(mask))); }
-  static Codes BroadcastQuad(const int8_t* a) { return _mm256_castps_si256(_mm256_broadcast_ss(Floats(a))); }
+  template <unsigned kQuad>
+  static Codes Quad(Activations a) {
+    return _mm256_castps_si256(_mm256_broadcast_ss(Floats(a + kQuad * kQuadK)));
+  }
+
+  static Activations LoadActivations(const int8_t* a) { return a; }
+  static I32 LoadTerm(const ActivationBlock& block) { return BroadcastI32(block.term); }
+  static F32 LoadScale(const ActivationBlock& block) { return BroadcastF32(block.scale); }
 
   static Acc ZeroAcc() { return _mm256_setzero_si256(); }
-  static I32 ZeroI32() { return _mm256_setzero_si256(); }
   static I32 BroadcastI32(const int32_t* from) { return _mm256_castps_si256(_mm256_broadcast_ss(Floats(from))); }
   static I32 LoadI32(const std::byte* from) { return LoadCodes(from); }
   static void StoreI32(std::byte* to, I32 x) { StoreCodes(to, x); }
   static I32 LoadBytes(const std::byte* from) {
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
   }
+  static constexpr int32_t kSumBias = 0;
+  static I32 StartSum() { return _mm256_setzero_si256(); }
   // Upper halves of x are 0, so the pair sum is the one product.
-  static I32 MultiplySmall(I32 x, I32 y) { return _mm256_madd_epi16(x, y); }
+  static I32 StartSum(I32 x, I32 y) { return _mm256_madd_epi16(x, y); }
+  static F32 SumToFloat(I32 x) { return ToFloat(x); }
   static I32 AddI32(I32 x, I32 y) { return _mm256_add_epi32(x, y); }
   template <unsigned kBits>
   static I32 ShiftLanes(I32 x) {
@@ -46,6 +64,7 @@ struct X86Vector256 {
 
   static F32 ZeroF32() { return _mm256_setzero_ps(); }
   static F32 BroadcastF32(const float* from) { return _mm256_broadcast_ss(from); }
+  static Scalar LoadScalar(const float* from) { return BroadcastF32(from); }
   static F32 LoadF32(const std::byte* from) { return _mm256_loadu_ps(Floats(from)); }
   static void StoreF32(std::byte* to, F32 x) { _mm256_storeu_ps(reinterpret_cast<float*>(to), x); }
   static F32 LoadHalf(const std::byte* from) {

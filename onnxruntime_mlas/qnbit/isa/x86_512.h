@@ -6,15 +6,24 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "qnbit/kernels.h"
+
 namespace onnxruntime_mlas::qnbit {
 namespace {
 
 struct X86Vector512 {
   static constexpr size_t kLanes = 16;
+  static constexpr bool kShiftsBytes = false;
+  // As isa/x86_256.h.
+  static constexpr unsigned kInPlaceSets = 2;
+  static constexpr int kInPlaceShift[4] = {0, 0, 4, 4};
+  static constexpr unsigned kInPlaceSet[4] = {0, 1, 0, 1};
   using Codes = __m512i;
   using Acc = __m512i;
   using I32 = __m512i;
   using F32 = __m512;
+  using Scalar = F32;
+  using Activations = const int8_t*;
 
   static Codes LoadCodes(const std::byte* from) { return _mm512_loadu_si512(from); }
   static void StoreCodes(std::byte* to, Codes x) { _mm512_storeu_si512(to, x); }
@@ -24,22 +33,29 @@ struct X86Vector512 {
   }
   static Codes Mask(Codes x, uint8_t mask) { return _mm512_and_si512(x, _mm512_set1_epi8(static_cast<char>(mask))); }
   // Loaded as a scalar so that it folds into an instruction's 32-bit embedded broadcast.
-  static Codes BroadcastQuad(const int8_t* a) {
+  template <unsigned kQuad>
+  static Codes Quad(Activations a) {
     int32_t quad;
-    __builtin_memcpy(&quad, a, sizeof(quad));
+    __builtin_memcpy(&quad, a + kQuad * kQuadK, sizeof(quad));
     return _mm512_set1_epi32(quad);
   }
 
+  static Activations LoadActivations(const int8_t* a) { return a; }
+  static I32 LoadTerm(const ActivationBlock& block) { return BroadcastI32(block.term); }
+  static F32 LoadScale(const ActivationBlock& block) { return BroadcastF32(block.scale); }
+
   static Acc ZeroAcc() { return _mm512_setzero_si512(); }
-  static I32 ZeroI32() { return _mm512_setzero_si512(); }
   static I32 BroadcastI32(const int32_t* from) { return _mm512_set1_epi32(*from); }
   static I32 LoadI32(const std::byte* from) { return LoadCodes(from); }
   static void StoreI32(std::byte* to, I32 x) { StoreCodes(to, x); }
   static I32 LoadBytes(const std::byte* from) {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
+  static constexpr int32_t kSumBias = 0;
+  static I32 StartSum() { return _mm512_setzero_si512(); }
   // Upper halves of x are 0, so the pair sum is the one product.
-  static I32 MultiplySmall(I32 x, I32 y) { return _mm512_madd_epi16(x, y); }
+  static I32 StartSum(I32 x, I32 y) { return _mm512_madd_epi16(x, y); }
+  static F32 SumToFloat(I32 x) { return ToFloat(x); }
   static I32 AddI32(I32 x, I32 y) { return _mm512_add_epi32(x, y); }
   template <unsigned kBits>
   static I32 ShiftLanes(I32 x) {
@@ -51,6 +67,7 @@ struct X86Vector512 {
 
   static F32 ZeroF32() { return _mm512_setzero_ps(); }
   static F32 BroadcastF32(const float* from) { return _mm512_set1_ps(*from); }
+  static Scalar LoadScalar(const float* from) { return BroadcastF32(from); }
   static F32 LoadF32(const std::byte* from) { return _mm512_loadu_ps(from); }
   static void StoreF32(std::byte* to, F32 x) { _mm512_storeu_ps(to, x); }
   static F32 LoadHalf(const std::byte* from) {

@@ -1,0 +1,38 @@
+// ARMv8.0 NEON, which has no dot product: products of bytes are added up in int16, two accumulators of 2 columns x 4 k
+// for a vector of 4 columns. They overflow no sooner than VPMADDUBSW's (tile_int8.h, MaxSegmentUnits): a lane of those
+// adds two products per dot, and here two lanes are added when widened.
+#pragma once
+
+#include "qnbit/isa/neon_vector.h"
+
+namespace onnxruntime_mlas::qnbit {
+namespace {
+
+struct Neon : NeonVector {
+  static constexpr bool kInt32Dots = false;
+  // Two sets: codes times 16 would leave room for few products.
+  static constexpr unsigned kInPlaceSets = 2;
+  static constexpr int kInPlaceShift[4] = {0, 0, 4, 6};
+  static constexpr unsigned kInPlaceSet[4] = {0, 1, 0, 0};
+  struct Acc {
+    int16x8_t low, high;  // columns 0 and 1, 2 and 3
+  };
+
+  template <unsigned kQuad>
+  static int8x16_t Quad(Activations a) {
+    return vreinterpretq_s8_s32(vdupq_laneq_s32(vreinterpretq_s32_s8(a), kQuad));
+  }
+  static Acc ZeroAcc() { return {vdupq_n_s16(0), vdupq_n_s16(0)}; }
+  static Acc Dot(Acc acc, Codes codes, int8x16_t a) {
+    const int8x16_t b = vreinterpretq_s8_u8(codes);
+    return {vmlal_s8(acc.low, vget_low_s8(b), vget_low_s8(a)), vmlal_high_s8(acc.high, b, a)};
+  }
+  template <int kBits>
+  static Acc AddShifted(Acc low, Acc high) {
+    return {vsraq_n_s16(low.low, high.low, kBits), vsraq_n_s16(low.high, high.high, kBits)};
+  }
+  static I32 Widen(Acc acc) { return vpaddlq_s16(vpaddq_s16(acc.low, acc.high)); }
+};
+
+}  // namespace
+}  // namespace onnxruntime_mlas::qnbit

@@ -1,0 +1,38 @@
+// DotProd (ARMv8.2): SDOT by element, 4 columns x 4 k of codes against one of the four quads of 16 k of A.
+#pragma once
+
+#include "qnbit/isa/neon_vector.h"
+
+namespace onnxruntime_mlas::qnbit {
+namespace {
+
+struct NeonDotProd : NeonVector {
+  static constexpr bool kInt32Dots = true;
+  // Planes 0 to 2 in place; the top one would read as negative, and is right after one shift. So a unit costs four
+  // operations and a block two shift-and-adds (SSRA).
+  static constexpr unsigned kInPlaceSets = 3;
+  static constexpr int kInPlaceShift[4] = {0, 0, 0, 6};
+  static constexpr unsigned kInPlaceSet[4] = {0, 1, 2, 0};
+  using Acc = int32x4_t;
+  template <unsigned kQuad>
+  struct Element {
+    int8x16_t vector;
+  };
+
+  template <unsigned kQuad>
+  static Element<kQuad> Quad(Activations a) {
+    return {a};
+  }
+  static Acc ZeroAcc() { return LoadApart(kZeroWords); }
+  template <unsigned kQuad>
+  static Acc Dot(Acc acc, Codes codes, Element<kQuad> a) {
+    return vdotq_laneq_s32(acc, vreinterpretq_s8_u8(codes), a.vector, kQuad);
+  }
+  template <int kBits>
+  static Acc AddShifted(Acc low, Acc high) {
+    return vsraq_n_s32(low, high, kBits);
+  }
+};
+
+}  // namespace
+}  // namespace onnxruntime_mlas::qnbit

@@ -1,0 +1,308 @@
+// The CompInt8 tile on I8MM: SMMLA multiplies a 2 x 8 operand (two rows of A x 8 k) by another (two columns x 8 k) and
+// adds the 2 x 2 products to one accumulator.
+//
+// Where 8 k come from. Joining the same 4 columns of two neighbouring units by ZIP gives two columns with 8 bytes each,
+// whose plane p is an operand as it stands:
+//
+//   unit u      c0 c1 c2 c3   (4 bytes each: 4 planes of k = 4p + j)
+//   unit u + 1  c0' c1' c2' c3'
+//   ZIP1        c0 c0' c1 c1'      ZIP2   c2 c2' c3 c3'
+//
+// so the 8 k of plane p are 4p + j of unit u, then 4p + j of unit u + 1. A is quantised in that order (ArrangeRows).
+// A block of 16 k has one unit: it is joined with itself shifted down by 2 bits, which gives 8 neighbouring k.
+//
+// Sums, scales and C stay in the 2 x 2 order [row 0: columns 0, 1 | row 1: columns 0, 1] until C is stored. The
+// arithmetic is that of tile_int8.h, so results agree to the bit.
+#pragma once
+
+#include <utility>
+
+#include "qnbit/isa/neon_vector.h"
+#include "qnbit/kernels.h"
+#include "qnbit/tile_int8.h"
+
+namespace onnxruntime_mlas::qnbit {
+namespace {
+
+using N = NeonVector;
+
+constexpr size_t kOctetK = 8;                                 // k per matrix instruction
+constexpr size_t kPanelOctetBytes = kStripColumns * kOctetK;  // of a panel (layout.h)
+
+template <class T>
+inline T Zip1Words(T x, T y) {
+  return T(vzip1q_u32(uint32x4_t(x), uint32x4_t(y)));
+}
+template <class T>
+inline T Zip2Words(T x, T y) {
+  return T(vzip2q_u32(uint32x4_t(x), uint32x4_t(y)));
+}
+template <class T>
+inline T LowerHalves(T x, T y) {
+  return T(vzip1q_u64(uint64x2_t(x), uint64x2_t(y)));
+}
+template <class T>
+inline T UpperHalves(T x, T y) {
+  return T(vzip2q_u64(uint64x2_t(x), uint64x2_t(y)));
+}
+
+// Two columns' 8 bytes of codes, four planes or (one unit) two.
+template <bool kOneUnit>
+struct Joined {
+  static constexpr unsigned kOctets = kOneUnit ? 2 : 4;
+  uint8x16_t codes[2];  // columns 0 and 1, 2 and 3
+
+  explicit Joined(const std::byte* unit) {
+    const auto first = N::LoadCodes(unit);
+    const auto second = kOneUnit ? N::ShiftDown<2>(first) : N::LoadCodes(unit + kUnitBytes);
+    codes[0] = Zip1Words(first, second);
+    codes[1] = Zip2Words(first, second);
+  }
+  template <unsigned kOctet>
+  uint8x16_t Operand(unsigned pair) const {
+    return Plane<N, kOneUnit ? 2 * kOctet : kOctet>(codes[pair]);
+  }
+};
+
+// kRows rows: pairs of them, or one that stands in both halves of its operand.
+template <unsigned kRows>
+struct RowPairs {
+  static constexpr unsigned kCount = kRows == 1 ? 1 : kRows / 2;
+  static constexpr size_t kRowsInOperand = kRows == 1 ? 1 : 2;
+
+  static int8x16_t Load(const int8_t* a, size_t a_stride, unsigned pair, size_t octet) {
+    if constexpr (kRows == 1) return vreinterpretq_s8_s64(vld1q_dup_s64(reinterpret_cast<const int64_t*>(a) + octet));
+    return vld1q_s8(a + 2 * pair * a_stride + octet * 2 * kOctetK);
+  }
+};
+
+// acc[pair][column pair] += the octets at `a` times those of `kVecs` vectors of 4 columns.
+template <unsigned kRows, unsigned kVecs, unsigned kOctets, class OperandOf>
+inline void MultiplyOctets(const int8_t* a, size_t a_stride, int32x4_t (&acc)[RowPairs<kRows>::kCount][2 * kVecs],
+                           OperandOf&& operand_of) {
+  using Pairs = RowPairs<kRows>;
+  const auto multiply = [&]<unsigned kOctet>() {
+    uint8x16_t b[2 * kVecs];
+    ORT_MLAS_UNROLL
+    for (unsigned j = 0; j < 2 * kVecs; ++j) b[j] = operand_of.template operator()<kOctet>(j);
+    ORT_MLAS_UNROLL
+    for (unsigned pair = 0; pair < Pairs::kCount; ++pair) {
+      const int8x16_t rows = Pairs::Load(a, a_stride, pair, kOctet);
+      ORT_MLAS_UNROLL
+      for (unsigned j = 0; j < 2 * kVecs; ++j) {
+        acc[pair][j] = vmmlaq_s32(acc[pair][j], rows, vreinterpretq_s8_u8(b[j]));
+      }
+    }
+  };
+  [&]<unsigned... kOctet>(std::integer_sequence<unsigned, kOctet...>) {
+    (multiply.template operator()<kOctet>(), ...);
+  }(std::make_integer_sequence<unsigned, kOctets>());
+}
+
+// All of a block's products, added to `acc`.
+template <unsigned kRows, unsigned kVecs, bool kPanel, bool kOneUnit>
+inline void MultiplyBlock(const Layout& layout, const std::byte* block, size_t first_lane, const int8_t* a,
+                          size_t a_stride, int32x4_t (&acc)[RowPairs<kRows>::kCount][2 * kVecs]) {
+  constexpr size_t kA = RowPairs<kRows>::kRowsInOperand * kOctetK;  // bytes of A in an operand
+  if constexpr (kPanel) {
+    const std::byte* b = block + first_lane * kOctetK;
+    for (size_t octet = 0; octet < layout.block_len / kOctetK; octet += 2, b += 2 * kPanelOctetBytes, a += 2 * kA) {
+      MultiplyOctets<kRows, kVecs, 2>(a, a_stride, acc, [&]<unsigned kOctet>(unsigned j) {
+        return N::LoadCodes(b + kOctet * kPanelOctetBytes + j * 2 * kOctetK);
+      });
+    }
+  } else {
+    using Codes = Joined<kOneUnit>;
+    constexpr size_t kUnits = kOneUnit ? 1 : 2;
+    const std::byte* units = block + first_lane * kColumnBytes;
+    for (size_t unit = 0; unit < layout.units; unit += kUnits, units += kUnits * kUnitBytes, a += Codes::kOctets * kA) {
+      [&]<unsigned... kV>(std::integer_sequence<unsigned, kV...>) {
+        const Codes codes[kVecs] = {Codes(units + kV * N::kLanes * kColumnBytes)...};
+        MultiplyOctets<kRows, kVecs, Codes::kOctets>(a, a_stride, acc, [&]<unsigned kOctet>(unsigned j) {
+          return codes[j / 2].template Operand<kOctet>(j % 2);
+        });
+      }(std::make_integer_sequence<unsigned, kVecs>());
+    }
+  }
+}
+
+template <unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel, bool kOneUnit>
+inline void MmlaTile(const Int8Args& t, size_t first_lane) {
+  constexpr unsigned kPairs = RowPairs<kRows>::kCount;
+  const Layout& layout = *t.layout;
+  const size_t block_bytes = kPanel ? layout.panel_block_bytes : layout.block_bytes;
+  const auto columns_from = [&](unsigned v) { return t.columns - first_lane - v * N::kLanes; };
+  const auto c_at = [&](unsigned r, unsigned v) { return t.c + r * t.ldc + first_lane + v * N::kLanes; };
+  const auto both = [](auto x, unsigned j) { return j % 2 == 0 ? LowerHalves(x, x) : UpperHalves(x, x); };
+
+  float32x4_t c[kPairs][2 * kVecs];
+  ORT_MLAS_UNROLL
+  for (unsigned pair = 0; pair < kPairs; ++pair) {
+    ORT_MLAS_UNROLL
+    for (unsigned v = 0; v < kVecs; ++v) {
+      const auto load = [&](unsigned r) {
+        return t.first || r >= kRows ? N::ZeroF32() : N::LoadPartial(c_at(r, v), columns_from(v));
+      };
+      const float32x4_t row0 = load(2 * pair), row1 = load(2 * pair + 1);
+      c[pair][2 * v] = LowerHalves(row0, row1);
+      c[pair][2 * v + 1] = UpperHalves(row0, row1);
+    }
+  }
+  const std::byte* block = t.b;
+  const int8_t* a = t.a;
+  const ActivationBlock* meta = t.meta;
+  for (size_t index = 0; index < t.blocks; ++index) {
+    const auto meta_of = [&](unsigned pair) -> const ActivationBlock& { return meta[2 * pair * t.meta_stride]; };
+    int32x4_t acc[kPairs][2 * kVecs];
+    ORT_MLAS_UNROLL
+    for (unsigned j = 0; j < 2 * kVecs; ++j) {
+      const size_t lane = first_lane + j / 2 * N::kLanes;
+      ORT_MLAS_UNROLL
+      for (unsigned pair = 0; pair < kPairs; ++pair) {
+        if constexpr (kZeroPoints == ZeroPointKind::kUniform) {
+          acc[pair][j] = N::LoadTerm(meta_of(pair));
+        } else if constexpr (kZeroPoints == ZeroPointKind::kPerBlock) {
+          const auto zero_points = kPanel
+                                       ? N::LoadI32(block + layout.panel_zero_points_offset() + lane * sizeof(int32_t))
+                                       : N::LoadBytes(block + layout.zero_points_offset + lane);
+          acc[pair][j] = N::StartSum(both(zero_points, j), N::LoadTerm(meta_of(pair)));
+        } else {
+          acc[pair][j] = N::StartSum();
+        }
+      }
+    }
+    MultiplyBlock<kRows, kVecs, kPanel, kOneUnit>(layout, block, first_lane, a, t.a_stride, acc);
+    ORT_MLAS_UNROLL
+    for (unsigned v = 0; v < kVecs; ++v) {
+      const size_t lane = first_lane + v * N::kLanes;
+      const auto scales = LoadScales<N, kPanel>(layout, block, lane);
+      ORT_MLAS_UNROLL
+      for (unsigned j = 2 * v; j < 2 * v + 2; ++j) {
+        const auto b_scale = both(scales, j);
+        ORT_MLAS_UNROLL
+        for (unsigned pair = 0; pair < kPairs; ++pair) {
+          const auto a_scale = N::LoadScale(meta_of(pair));
+          c[pair][j] = N::Fma(N::SumToFloat(acc[pair][j]), N::Mul(a_scale, b_scale), c[pair][j]);
+        }
+        if constexpr (kZeroPoints == ZeroPointKind::kFloat) {
+          const auto offset = both(LoadZeroPointOffset<N, kPanel>(layout, block, lane, scales), j);
+          ORT_MLAS_UNROLL
+          for (unsigned pair = 0; pair < kPairs; ++pair) {
+            const ActivationBlock& m = meta_of(pair);
+            c[pair][j] = N::Fma(N::Mul(N::LoadScale(m), N::ToFloat(N::LoadTerm(m))), offset, c[pair][j]);
+          }
+        }
+      }
+    }
+    block += block_bytes;
+    a += layout.block_len * RowPairs<kRows>::kRowsInOperand;
+    ++meta;
+  }
+  ORT_MLAS_UNROLL
+  for (unsigned r = 0; r < kRows; ++r) {
+    ORT_MLAS_UNROLL
+    for (unsigned v = 0; v < kVecs; ++v) {
+      const auto& pair = c[r / 2];
+      auto row = r % 2 == 0 ? LowerHalves(pair[2 * v], pair[2 * v + 1]) : UpperHalves(pair[2 * v], pair[2 * v + 1]);
+      if (t.bias != nullptr) {
+        row = N::Add(row, N::LoadPartial(t.bias + first_lane + v * N::kLanes, columns_from(v)));
+      }
+      N::StorePartial(c_at(r, v), row, columns_from(v));
+    }
+  }
+}
+
+template <unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
+inline void MmlaTileOfBlock(const Int8Args& t, size_t first_lane) {
+  if (!kPanel && t.layout->units == 1) {
+    MmlaTile<kRows, kVecs, kZeroPoints, kPanel, true>(t, first_lane);
+  } else {
+    MmlaTile<kRows, kVecs, kZeroPoints, kPanel, false>(t, first_lane);
+  }
+}
+
+// The entry of a row: tiles of kVecs vectors, then narrower ones; vectors that are all padding are skipped.
+template <unsigned kRows, unsigned kVecs, bool kPanel>
+void RunMmla(const Int8Args& t) {
+  const auto tiles = [&]<unsigned kV>(size_t lane) {
+    for (; lane + (kV - 1) * N::kLanes < t.columns; lane += kV * N::kLanes) {
+      switch (t.layout->zero_point_kind) {
+        case ZeroPointKind::kUniform:
+          MmlaTileOfBlock<kRows, kV, ZeroPointKind::kUniform, kPanel>(t, lane);
+          break;
+        case ZeroPointKind::kPerBlock:
+          MmlaTileOfBlock<kRows, kV, ZeroPointKind::kPerBlock, kPanel>(t, lane);
+          break;
+        case ZeroPointKind::kFloat:
+          MmlaTileOfBlock<kRows, kV, ZeroPointKind::kFloat, kPanel>(t, lane);
+          break;
+      }
+    }
+    return lane;
+  };
+  const size_t lane = tiles.template operator()<kVecs>(0);
+  if constexpr (kVecs > 1) tiles.template operator()<1>(lane);
+}
+
+void ArrangeRows(const int8_t* q0, const int8_t* q1, size_t block_len, size_t blocks, int8_t* to) {
+  const auto store_pair = [&](int8x16_t row0, int8x16_t row1) {
+    vst1q_s8(to, LowerHalves(row0, row1));
+    vst1q_s8(to + 16, UpperHalves(row0, row1));
+    to += 32;
+  };
+  const size_t end = blocks * block_len;
+  if (block_len < 2 * 4 * kQuadK) {
+    for (size_t k = 0; k < end; k += 16) {
+      const int8x16_t row0 = vld1q_s8(q0 + k);
+      if (q1 == nullptr) {
+        vst1q_s8(to + k, row0);
+      } else {
+        store_pair(row0, vld1q_s8(q1 + k));
+      }
+    }
+    return;
+  }
+  for (size_t k = 0; k < end; k += 32) {
+    const auto octets = [&](const int8_t* q, bool upper) {
+      const int8x16_t unit0 = vld1q_s8(q + k), unit1 = vld1q_s8(q + k + 16);
+      return upper ? Zip2Words(unit0, unit1) : Zip1Words(unit0, unit1);
+    };
+    for (const bool upper : {false, true}) {
+      if (q1 == nullptr) {
+        vst1q_s8(to, octets(q0, upper));
+        to += 16;
+      } else {
+        store_pair(octets(q0, upper), octets(q1, upper));
+      }
+    }
+  }
+}
+
+// Strip -> int8 panel of matrix operands (layout.h).
+void UnpackMmlaPanel(const std::byte* b, size_t blocks, const Layout& layout, std::byte* panel) {
+  const auto unpack = [&]<bool kOneUnit>(const std::byte* unit, std::byte* to) {
+    for (size_t v = 0; v < kStripColumns / N::kLanes; ++v, unit += N::kLanes * kColumnBytes, to += 4 * kOctetK) {
+      const Joined<kOneUnit> codes(unit);
+      [&]<unsigned... kOctet>(std::integer_sequence<unsigned, kOctet...>) {
+        const auto store = [&]<unsigned kO>() {
+          N::StoreCodes(to + kO * kPanelOctetBytes, codes.template Operand<kO>(0));
+          N::StoreCodes(to + kO * kPanelOctetBytes + 2 * kOctetK, codes.template Operand<kO>(1));
+        };
+        (store.template operator()<kOctet>(), ...);
+      }(std::make_integer_sequence<unsigned, Joined<kOneUnit>::kOctets>());
+    }
+  };
+  for (size_t block = 0; block < blocks; ++block, b += layout.block_bytes, panel += layout.panel_block_bytes) {
+    if (layout.units == 1) {
+      unpack.template operator()<true>(b, panel);
+    } else {
+      for (size_t unit = 0; unit < layout.units; unit += 2) {
+        unpack.template operator()<false>(b + unit * kUnitBytes, panel + unit * layout.unit_k * kStripColumns);
+      }
+    }
+    UnpackParameters<N>(b, layout, panel);
+  }
+}
+
+}  // namespace
+}  // namespace onnxruntime_mlas::qnbit
