@@ -32,6 +32,7 @@ constexpr char kThisArchitecture[] = "x86-64";
 constexpr char kThisArchitecture[] = "ARM64";
 #else
 constexpr char kThisArchitecture[] = "an architecture without kernels of its own";
+#define ORT_MLAS_NOTHING_TO_DETECT
 #endif
 
 struct Requirement {
@@ -88,6 +89,10 @@ class MissingList {
 }
 
 }  // namespace
+
+#if defined(ORT_MLAS_NOTHING_TO_DETECT)
+CpuFeatures DetectCpu() { return {}; }
+#endif
 
 const CpuFeatures& HostCpuFeatures() {
   static const CpuFeatures features = DetectCpu();
