@@ -130,5 +130,5 @@ PYBIND11_MODULE(_native, module) {
   module.def("kernels", &bindings::KernelList);
   bindings::BindPacking(module);
   bindings::BindGemm(module);
-  BindCalibration(module);
+  bindings::BindCalibration(module);
 }

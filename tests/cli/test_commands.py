@@ -13,6 +13,7 @@ import onnxruntime_ep_mlas as mlas
 from onnxruntime_ep_mlas import _native, model_parity
 from onnxruntime_ep_mlas.bench import groups
 from onnxruntime_ep_mlas.bench.calibration import Peaks
+from onnxruntime_ep_mlas.cli.info import rule_text
 
 
 def one_line_error(ran):
@@ -33,7 +34,9 @@ def test_info_json(ort_mlas):
     assert found["onnxruntime"] == onnxruntime.__version__
     assert found["version"] == mlas.__version__
     assert next(isa["name"] for isa in found["isas"]) == "portable"
-    assert found["selected_isa"] == _native.select_isa()
+    assert found["isa_choice"] == _native.isa_choice()
+    assert found["selection_error"] == ""
+    assert found["cpu_features"] == _native.cpu_features()
     assert {row["name"] for row in found["kernels"]} == {row["name"] for row in mlas.kernels()}
     assert all("unavailable_reason" in row for row in found["kernels"])
 
@@ -49,10 +52,35 @@ def test_info_for_people_hides_rows_that_can_not_run_unless_asked(ort_mlas):
     assert all(row["name"] in long.out for row in unusable)
 
 
+@pytest.mark.parametrize(
+    ("choice", "text"),
+    [
+        (("avx2", "avx2", "avx2", 2), "avx2 for every M"),
+        (
+            ("neon_dotprod", "neon_i8mm", "neon_i8mm", 2),
+            "neon_dotprod for M = 1, neon_i8mm for M >= 2",
+        ),
+        (("a", "b", "b", 9), "a for M = 1, b for M >= 2"),
+        (("a", "a", "b", 9), "a for M < 9, b for M >= 9"),
+        (("a", "b", "c", 9), "a for M = 1, b for M < 9, c for M >= 9"),
+        (("a", "b", "c", 2), "a for M = 1, c for M >= 2"),
+    ],
+)
+def test_info_words_the_rule(choice, text):
+    keys = ("one_row", "few_rows", "many_rows", "many_from")
+    assert rule_text(dict(zip(keys, choice, strict=True))) == text
+
+
+def test_info_names_the_rule_and_the_core(ort_mlas):
+    out = ort_mlas("info").out
+    assert rule_text(_native.isa_choice()) in out
+    assert f"core type:    {_native.cpu_features()['core']}" in out
+
+
 def test_info_survives_an_isa_that_can_not_be_selected(ort_mlas, monkeypatch):
     monkeypatch.setenv("ORT_MLAS_ISA", "sse9")
     found = ort_mlas("info", "--json").json()
-    assert found["selected_isa"] == ""
+    assert found["isa_choice"] == {}
     assert "sse9" in found["selection_error"]
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 # Measures the machine's peak rates with inline assembly, each loop behind its own feature check.
-INLINE_ASSEMBLY = {"calibrate.cpp"}
+INLINE_ASSEMBLY = {"calibrate_arm64.cpp", "calibrate_x86.cpp"}
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,18 @@ _INT8: dict[str, tuple[str, ...]] = {
     "avxvnni": ("vpdpbusd_ymm_vex", "vpdpbusd_ymm_evex"),
     "avx512bw": ("vpmaddubsw_sequence_zmm",),
     "avx512vnni": ("vpdpbusd_zmm",),
+    "neon": ("smlal",),
+    "neon_dotprod": ("sdot",),
+    "neon_i8mm": ("smmla",),
 }
 _FP32: dict[str, tuple[str, ...]] = {
     "avx2": ("fma_ymm",),
     "avxvnni": ("fma_ymm",),
     "avx512bw": ("fma_zmm",),
     "avx512vnni": ("fma_zmm",),
+    "neon": ("fmla",),
+    "neon_dotprod": ("fmla",),
+    "neon_i8mm": ("fmla",),
 }
 # Without VNNI a kernel may add several 16-bit products before widening them, and so pass the peak
 # of the three-instruction sequence, but not that of the multiplication and one 16-bit addition.

@@ -82,7 +82,7 @@ def _measure(
         name = f"{suite}/{group.name}/{spec.backend}/threads:{spec.threads}"
         isa = ""
         if spec.backend in ("mlas", "mlas-ep"):
-            isa = _native.select_isa(spec.isa or settings.isa)
+            isa = _native.select_isa(spec.isa or settings.isa, workload.m)
         runnable = backends.prepare(
             spec.backend,
             workload,

@@ -72,7 +72,7 @@ def context(settings: dict[str, Any]) -> dict[str, Any]:
         "executable": "ort-mlas bench",
         "num_cpus": os.cpu_count() or 1,
         "mhz_per_cpu": round(_native.clock_hz() / 1e6),
-        "load_avg": [round(load, 2) for load in os.getloadavg()],
+        "load_avg": [round(load, 2) for load in _load_average()],
         "library_version": metadata.version("onnxruntime-ep-mlas"),
         "json_schema_version": 1,
         "onnxruntime_version": import_onnxruntime().__version__,
@@ -80,6 +80,11 @@ def context(settings: dict[str, Any]) -> dict[str, Any]:
         "cpu_features": sorted(name for name, has in features.items() if has is True),
         "settings": settings,
     }
+
+
+def _load_average() -> tuple[float, ...]:
+    """Empty where the operating system has none, as Windows."""
+    return os.getloadavg() if hasattr(os, "getloadavg") else ()
 
 
 def to_google_benchmark(results: list[Result], settings: dict[str, Any]) -> dict[str, Any]:

@@ -15,15 +15,17 @@ from .. import _native
 from .._library import get_ep_name, get_library_path
 from .output import make_console, print_json
 
-__all__ = ["collect", "info"]
+__all__ = ["collect", "info", "rule_text"]
 
 
 def collect() -> dict[str, Any]:
     """Everything `info` shows, as JSON values."""
+    choice: dict[str, Any] = {}
+    selection_error = ""
     try:
-        selected, selection_error = _native.select_isa(), ""
+        choice = _native.isa_choice()
     except ValueError as error:  # ORT_MLAS_ISA names something that can't run here
-        selected, selection_error = "", str(error)
+        selection_error = str(error)
     library = Path(get_library_path())
     return {
         "version": metadata.version("onnxruntime-ep-mlas"),
@@ -34,7 +36,7 @@ def collect() -> dict[str, Any]:
         },
         "onnxruntime": _onnxruntime_version(),
         "cpu_features": _native.cpu_features(),
-        "selected_isa": selected,
+        "isa_choice": choice,
         "selection_error": selection_error,
         "isas": _native.isas(),
         "kernels": _native.kernels(),
@@ -77,7 +79,8 @@ def _print(found: dict[str, Any], console: Console, everything: bool) -> None:
         "CPU": str(features.get("brand", "")),
         "features": " ".join(has),
         "without": " ".join(lacks),
-        "kernels used": found["selected_isa"] or found["selection_error"],
+        "core type": str(features.get("core", "")),
+        "kernels used": found["selection_error"] or rule_text(found["isa_choice"]),
     }
     for name, text in lines.items():
         console.print(Text(f"{name + ':':14}{text}"), soft_wrap=True)
@@ -103,6 +106,16 @@ def _print(found: dict[str, Any], console: Console, everything: bool) -> None:
     console.print(kernels)
     if hidden:
         console.print(f"{hidden} more rows can't run here: see --all or --json.")
+
+
+def rule_text(choice: dict[str, Any]) -> str:
+    """Which ISA runs how many rows (M), e.g. "neon_dotprod for M = 1, neon_i8mm for M >= 2"."""
+    one, few, many = (str(choice[key]) for key in ("one_row", "few_rows", "many_rows"))
+    many_from = int(choice["many_from"])
+    if few == many or many_from == 2:
+        return f"{many} for every M" if one == many else f"{one} for M = 1, {many} for M >= 2"
+    below = f"{one} for M = 1, {few}" if one != few else few
+    return f"{below} for M < {many_from}, {many} for M >= {many_from}"
 
 
 def _usable(row: dict[str, Any]) -> str:
