@@ -9,7 +9,7 @@ const std::vector<const KernelRow*>& AllKernels() {
     std::vector<const KernelRow*> all;
     for (const IsaInfo& info : AllIsas()) {
       const qnbit::IsaKernels& kernels = qnbit::KernelsOf(info.isa);
-      for (const auto table : {kernels.int8_rows, kernels.fp32_rows}) {
+      for (const auto table : {kernels.int8_rows, kernels.column_rows, kernels.fp32_rows}) {
         for (const qnbit::QnbitKernel& kernel : table) {
           // Rows that an ISA takes from another are listed there, and where this build has no code for an ISA,
           // KernelsOf answers with the portable kernels.

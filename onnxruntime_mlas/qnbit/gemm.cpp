@@ -90,19 +90,22 @@ class GemmRun {
       : args_(args),
         info_(args.b->info),
         layout_(LayoutOf(info_)),
+        column_(info_.format == Format::kColumn),
         isa_(KernelsOf(args.isa)),
+        int8_isa_(column_ && isa_.column_rows.empty() ? kPortableKernels : isa_),
         workspace_(PlanWorkspace(args)),
         panel_(UsesPanel(args, isa_)),
-        tiles_(args.compute == ComputeType::kInt8 ? isa_.int8_rows : isa_.fp32_rows, panel_, args.kernel),
-        fp32_rows_(isa_.fp32_rows, false, nullptr, 1),
-        row_group_(args.compute == ComputeType::kInt8 && isa_.arrange_rows != nullptr && tiles_.Tallest().tile_rows > 1
-                       ? 2
-                       : 1),
+        tiles_(RowsOf(args.compute), panel_, args.kernel),
+        fp32_rows_(isa_.fp32_rows, column_, nullptr, 1),
+        arrange_rows_(column_ ? nullptr : isa_.arrange_rows),
+        row_group_(
+            args.compute == ComputeType::kInt8 && arrange_rows_ != nullptr && tiles_.Tallest().tile_rows > 1 ? 2 : 1),
         a_(args.a),
         lda_(args.lda) {}
 
   static bool UsesPanel(const GemmArgs& args, const IsaKernels& isa) {
     if (args.kernel != nullptr) return static_cast<const QnbitKernel*>(args.kernel)->panel;
+    if (args.b->info.format == Format::kColumn) return args.compute == ComputeType::kFp32;
     return args.m >= (args.compute == ComputeType::kInt8 ? isa.int8_panel_min_rows : isa.fp32_panel_min_rows);
   }
 
@@ -127,6 +130,11 @@ class GemmRun {
   }
 
  private:
+  std::span<const QnbitKernel> RowsOf(ComputeType compute) const {
+    if (compute == ComputeType::kFp32) return isa_.fp32_rows;
+    return column_ ? int8_isa_.column_rows : isa_.int8_rows;
+  }
+
   int8_t* Quantized(size_t row) const { return reinterpret_cast<int8_t*>(args_.workspace) + row * workspace_.q_stride; }
   ActivationBlock* Meta(size_t row) const {
     return reinterpret_cast<ActivationBlock*>(args_.workspace + workspace_.meta) + row * layout_.blocks;
@@ -180,7 +188,7 @@ class GemmRun {
     float scales[2][kChunk];
     int32_t sums[2][kChunk];
     const int32_t factor = TermFactor();
-    const int32_t bias = info_.zero_point_kind == ZeroPointKind::kUniform ? isa_.sum_bias : 0;
+    const int32_t bias = info_.zero_point_kind == ZeroPointKind::kUniform ? int8_isa_.sum_bias : 0;
     const auto quantize_row = [&](size_t i, size_t first, size_t count, int8_t* q) {
       if (!IsFp32Row(row + i)) {
         const size_t k = first * layout_.block_len;
@@ -202,14 +210,14 @@ class GemmRun {
       int8_t* to = Quantized(row) + first * layout_.block_len * rows;
       bool quantized = true;
       for (size_t i = 0; i < rows; ++i) {
-        quantized &= quantize_row(i, first, count, isa_.arrange_rows != nullptr ? unarranged[i] : to);
+        quantized &= quantize_row(i, first, count, arrange_rows_ != nullptr ? unarranged[i] : to);
       }
       if (!quantized) {
         first = 0;
         continue;
       }
-      if (isa_.arrange_rows != nullptr) {
-        isa_.arrange_rows(unarranged[0], rows == 2 ? unarranged[1] : nullptr, layout_.block_len, count, to);
+      if (arrange_rows_ != nullptr) {
+        arrange_rows_(unarranged[0], rows == 2 ? unarranged[1] : nullptr, layout_.block_len, count, to);
       }
       ActivationBlock* meta = Meta(row) + first;
       for (size_t block = 0; block < count; ++block) {
@@ -226,7 +234,7 @@ class GemmRun {
   void RunTask(size_t strip_begin, size_t strip_end, size_t row_begin, size_t row_end) const {
     if (args_.compute == ComputeType::kFp32) {
       if (panel_) {
-        RunFp32Panels(strip_begin, strip_end, row_begin, row_end);
+        RunFp32Panels(tiles_, strip_begin, strip_end, row_begin, row_end);
       } else {
         RunFp32Fused(tiles_, strip_begin, strip_end, row_begin, row_end);
       }
@@ -240,7 +248,12 @@ class GemmRun {
       }
     }
     for (size_t row = row_begin; row < row_end; ++row) {
-      if (IsFp32Row(row)) RunFp32Fused(fp32_rows_, strip_begin, strip_end, row, row + 1);
+      if (!IsFp32Row(row)) continue;
+      if (column_) {
+        RunFp32Panels(fp32_rows_, strip_begin, strip_end, row, row + 1);
+      } else {
+        RunFp32Fused(fp32_rows_, strip_begin, strip_end, row, row + 1);
+      }
     }
   }
 
@@ -309,7 +322,9 @@ class GemmRun {
     }
   }
 
-  void RunFp32Panels(size_t strip_begin, size_t strip_end, size_t row_begin, size_t row_end) const {
+  void RunFp32Panels(const TileSet& tiles, size_t strip_begin, size_t strip_end, size_t row_begin,
+                     size_t row_end) const {
+    const auto unpack = column_ ? UnpackColumnFp32Panel : isa_.unpack_fp32_panel;
     alignas(kPackedAlignment) float panel[kFp32PanelBytes / sizeof(float)];
     const size_t group = isa_.fp32_panel_strips;
     const size_t panel_k = kFp32PanelBytes / sizeof(float) / (group * kStripColumns);
@@ -324,16 +339,15 @@ class GemmRun {
         const size_t k_end = std::min(k + panel_k, info_.k);
         for (size_t strip = strip_begin; strip < strip_end; strip += group) {
           for (size_t i = 0; i < group && strip + i < strip_end; ++i) {
-            isa_.unpack_fp32_panel(args_.b->payload + layout_.block_offset(strip + i, 0), layout_,
-                                   static_cast<float>(info_.uniform_zero_point), k, k_end, panel + i * kStripColumns,
-                                   t.panel_stride);
+            unpack(args_.b->payload + layout_.block_offset(strip + i, 0), layout_,
+                   static_cast<float>(info_.uniform_zero_point), k, k_end, panel + i * kStripColumns, t.panel_stride);
           }
           t.k = k_end - k;
           t.columns = std::min(std::min(group, strip_end - strip) * kStripColumns, ColumnsFrom(strip));
           t.first = k == 0;
           t.bias = BiasFrom(strip, k_end == info_.k);
           for (size_t row = pass; row < pass_end;) {
-            const QnbitKernel& kernel = tiles_.TallestWithin(pass_end - row);
+            const QnbitKernel& kernel = tiles.TallestWithin(pass_end - row);
             t.a = a_ + row * lda_ + k;
             t.c = args_.c + row * args_.ldc + strip * kStripColumns;
             kernel.run_fp32_panel(t);
@@ -347,28 +361,33 @@ class GemmRun {
   const GemmArgs& args_;
   const PackedInfo& info_;
   const Layout layout_;
+  const bool column_;  // the packed format
   const IsaKernels& isa_;
+  const IsaKernels& int8_isa_;  // whose int8 kernels run
   const WorkspaceLayout workspace_;
   const bool panel_;
   const TileSet tiles_;
   const TileSet fp32_rows_;  // for the rows of an int8 run that can't be quantised
-  const size_t row_group_;   // rows that stand together when quantised: 1 or 2
-  const float* a_;           // fp32 rows, gathered when there is a gather
+  void (*const arrange_rows_)(const int8_t*, const int8_t*, size_t, size_t, int8_t*);
+  const size_t row_group_;  // rows that stand together when quantised: 1 or 2
+  const float* a_;          // fp32 rows, gathered when there is a gather
   size_t lda_;
 };
 
 Status CheckKernel(const GemmArgs& args) {
   const KernelRow& row = *args.kernel;
-  if (std::strcmp(row.family, "qnbit") != 0 || std::strcmp(row.format, "quad") != 0 || row.bits != args.b->info.bits) {
+  const PackedInfo& info = args.b->info;
+  const char* format = NameOf(info.format);
+  if (std::strcmp(row.family, "qnbit") != 0 || std::strcmp(row.format, format) != 0 || row.bits != info.bits) {
     return Status::Error(std::string("kernel ") + row.name + " reads format " + row.format + " with " +
-                         std::to_string(row.bits) + " bits, the packed buffer holds quad with " +
-                         std::to_string(args.b->info.bits));
+                         std::to_string(row.bits) + " bits, the packed buffer holds " + format + " with " +
+                         std::to_string(info.bits) + "; pack in that format or choose another kernel");
   }
   const IsaKernels& isa = KernelsOf(args.isa);
   const auto holds = [&](std::span<const QnbitKernel> rows) {
     return std::any_of(rows.begin(), rows.end(), [&](const QnbitKernel& kernel) { return &kernel == &row; });
   };
-  if (!holds(isa.int8_rows) && !holds(isa.fp32_rows)) {
+  if (!holds(isa.int8_rows) && !holds(isa.column_rows) && !holds(isa.fp32_rows)) {
     return Status::Error(std::string("kernel ") + row.name + " is for ISA " + InfoOf(row.isa).name + ", not " +
                          InfoOf(args.isa).name);
   }

@@ -38,6 +38,13 @@ constexpr QnbitKernel Int8PanelRow(const char* name, Isa isa) {
           {.run_int8 = RunInt8<V, kRows, kVecs, true>}};
 }
 
+constexpr QnbitKernel ColumnRow(const char* name, Isa isa, unsigned rows, unsigned columns,
+                                void (*run)(const Int8Args&)) {
+  KernelRow row = Row(name, isa, "int8", "fused", rows, columns);
+  row.format = "column";
+  return {row, ComputeType::kInt8, false, {.run_int8 = run}};
+}
+
 template <class V, unsigned kRows, unsigned kVecs>
 constexpr QnbitKernel Fp32FusedRow(const char* name, Isa isa) {
   return {Row(name, isa, "fp32", "fused", kRows, kVecs * V::kLanes),
@@ -60,3 +67,4 @@ constexpr QnbitKernel Fp32PanelRow(const char* name, Isa isa) {
 // The name of a row: family_compute_w<bits>_format_isa_path_r<rows of A>c<columns of C> per tile.
 #define QNBIT_ROW_NAME(compute, isa, path, rows, columns) \
   "qnbit_" compute "_w2_quad_" isa "_" path "_r" #rows "c" #columns
+#define QNBIT_COLUMN_ROW_NAME(isa, rows, columns) "qnbit_int8_w2_column_" isa "_fused_r" #rows "c" #columns

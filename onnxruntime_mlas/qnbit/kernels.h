@@ -14,6 +14,9 @@
 // step.
 #define ORT_MLAS_UNROLL _Pragma("GCC unroll 16")
 
+// On the steps of a tile's loops: called out of line, a step would pass every accumulator through memory.
+#define ORT_MLAS_INLINE __attribute__((always_inline))
+
 namespace onnxruntime_mlas::qnbit {
 
 // NEON applies these as whole vectors: a load costs less there than broadcasting, which takes a vector operation.
@@ -32,7 +35,7 @@ struct ActivationBlock {
   float scale[kActivationLanes];  // amax / 127
 };
 
-// One strip (or its panel) times `rows` quantised rows, over a range of blocks.
+// One strip (or its panel) times `rows` quantised rows, over a range of blocks: all of them in the column format.
 struct Int8Args {
   const std::byte* b;           // first block of the range
   const int8_t* a;              // first row's first block of the range
@@ -93,7 +96,8 @@ struct IsaKernels {
   // Of one path: falling tile_rows down to 1. Where several are equally tall, the first is chosen and the others run by
   // name only.
   std::span<const QnbitKernel> int8_rows;
-  std::span<const QnbitKernel> fp32_rows;  // may be another ISA's that this one includes
+  std::span<const QnbitKernel> fp32_rows;         // may be another ISA's that this one includes
+  std::span<const QnbitKernel> column_rows = {};  // int8 kernels of column buffers; empty: the portable ones serve
 
   // Quantises `blocks` whole blocks of one row; k is what exists of it, the rest counts as 0. False when the row must
   // be computed as kFp32.
@@ -116,6 +120,12 @@ struct IsaKernels {
 };
 
 const IsaKernels& KernelsOf(Isa isa);
+
+// IsaKernels::unpack_fp32_panel of column buffers, for every ISA.
+void UnpackColumnFp32Panel(const std::byte* strip, const Layout& layout, float uniform_zero_point, size_t k_begin,
+                           size_t k_end, float* panel, size_t stride);
+inline constexpr size_t kPortableColumnRowCount = 1;
+extern const QnbitKernel kPortableColumnRows[kPortableColumnRowCount];
 
 extern const IsaKernels kPortableKernels;
 #if defined(__x86_64__) || defined(_M_X64)

@@ -54,6 +54,7 @@ constexpr QnbitKernel kFp32Rows[] = {
 constinit const IsaKernels kPortableKernels = {
     .int8_rows = kInt8Rows,
     .fp32_rows = kFp32Rows,
+    .column_rows = kPortableColumnRows,
     .quantize_row = QuantizeRowPortable,
     .unpack_int8_panel = UnpackInt8Panel<V>,
     .unpack_fp32_panel = UnpackFp32Panel<V>,

@@ -1,11 +1,12 @@
-// Operator layout -> quad format. Baseline code: the inner loops run over the 16 columns of a strip, which compilers
-// vectorise for any ISA.
+// Operator layout -> packed format. Baseline code: the inner loops run over the 16 columns of a quad strip or the 16
+// bytes of a vector, which compilers vectorise for any ISA.
 #include <algorithm>
 #include <cstring>
 
 #include "qnbit/half.h"
 #include "qnbit/layout.h"
 #include "qnbit/transpose_codes.h"
+#include "qnbit/vector_codes.h"
 
 namespace onnxruntime_mlas::qnbit {
 namespace {
@@ -24,15 +25,34 @@ struct Packer {
   void PackStrip(size_t strip) const {
     const size_t first = strip * kStripColumns;
     const size_t columns = std::min(kStripColumns, info.n - first);
+    if (layout.format == Format::kColumn) {
+      // Columns and, in the last group, blocks that don't exist.
+      std::memset(payload + layout.vector_offset(strip, 0, 0), 0, layout.strip_bytes);
+      for (size_t column = 0; column < columns; ++column) PackVectors(strip, column);
+    }
     for (size_t block = 0; block < layout.blocks; ++block) {
-      std::byte* target = payload + layout.block_offset(strip, block);
-      PackCodes(first, columns, block, target);
-      PackScales(first, columns, block, target + layout.scales_offset);
-      PackZeroPoints(first, columns, block, target + layout.zero_points_offset);
+      if (layout.format == Format::kQuad) {
+        PackUnits(first, columns, block, payload + layout.block_offset(strip, block));
+      }
+      PackScales(first, columns, block, payload + layout.scales_at(strip, block));
+      PackZeroPoints(first, columns, block, payload + layout.zero_points_at(strip, block));
     }
   }
 
-  void PackCodes(size_t first, size_t columns, size_t block, std::byte* target) const {
+  void PackVectors(size_t strip, size_t column) const {
+    const uint8_t* source = weights.codes + (strip * kStripColumns + column) * layout.blocks * source_block_bytes();
+    for (size_t vector = 0, k = 0; k < info.k; ++vector, k += kVectorK) {
+      // What lies past k is junk that must not reach the kernels.
+      const size_t valid = std::min(kVectorK, info.k - k);
+      uint8_t codes[kVectorK] = {};
+      for (size_t i = 0; i < valid; ++i) {
+        codes[i] = (source[(k + i) / kCodesPerByte] >> (2 * (i % kCodesPerByte))) & 3;
+      }
+      JoinCodes(codes, payload + layout.vector_offset(strip, vector, column));
+    }
+  }
+
+  void PackUnits(size_t first, size_t columns, size_t block, std::byte* target) const {
     const size_t valid_k = std::min(layout.block_len, info.k - block * layout.block_len);
     const size_t column_stride = layout.blocks * source_block_bytes();
     const uint8_t* source = weights.codes + first * column_stride + block * source_block_bytes();
@@ -107,7 +127,7 @@ Status Pack(const Weights& weights, const PackedInfo& info, std::byte* buffer, s
   std::memcpy(header.magic, kPackedMagic, sizeof(header.magic));
   header.version = kPackedVersion;
   header.family = kFamilyQnbit;
-  header.format = kFormatQuad;
+  header.format = info.format == Format::kColumn ? kFormatColumn : kFormatQuad;
   header.bits = info.bits;
   header.n = info.n;
   header.k = info.k;

@@ -9,8 +9,8 @@
 namespace onnxruntime_mlas::qnbit {
 namespace {
 
-// A padded weight takes less than a byte in any representation: no size computed from dims within this bound wraps
-// around.
+// A padded weight takes less than a byte in any representation, and K is padded to 256 at most: no size computed from
+// dims within this bound wraps around.
 constexpr size_t kMaxPaddedElements = std::numeric_limits<size_t>::max() / 64;
 
 std::string Text(size_t value) { return std::to_string(value); }
@@ -116,9 +116,10 @@ size_t PackedBytes(const PackedInfo& info) { return sizeof(PackedHeader) + Layou
 Status OpenPacked(const std::byte* buffer, size_t bytes, bool verify_checksum, PackedView* view) {
   PackedHeader header;
   ORT_MLAS_RETURN_IF_ERROR(CheckPackedHeader(buffer, bytes, verify_checksum, &header));
-  if (header.family != kFamilyQnbit || header.format != kFormatQuad) {
+  if (header.family != kFamilyQnbit || (header.format != kFormatQuad && header.format != kFormatColumn)) {
     return Status::Error("packed buffer holds family " + Text(header.family) + ", format " + Text(header.format) +
-                         "; low-bit GEMM reads family " + Text(kFamilyQnbit) + ", format " + Text(kFormatQuad));
+                         "; low-bit GEMM reads family " + Text(kFamilyQnbit) + ", format " + Text(kFormatQuad) +
+                         " (quad) or " + Text(kFormatColumn) + " (column)");
   }
   PackedInfo info{.n = header.n, .k = header.k, .bits = header.bits, .block_len = header.block_len};
   ORT_MLAS_RETURN_IF_ERROR(CheckDims(info));
@@ -130,6 +131,7 @@ Status OpenPacked(const std::byte* buffer, size_t bytes, bool verify_checksum, P
   info.scale_type = static_cast<ScaleType>(header.scale_type);
   info.zero_point_kind = static_cast<ZeroPointKind>(header.zero_point_kind);
   info.uniform_zero_point = header.uniform_zero_point;
+  info.format = header.format == kFormatColumn ? Format::kColumn : Format::kQuad;
   if (PackedBytes(info) != bytes) {
     return Status::Error("packed buffer of " + Text(bytes) + " bytes can't hold n = " + Text(info.n) +
                          ", k = " + Text(info.k) + ", which take " + Text(PackedBytes(info)) + "; pack again");

@@ -54,8 +54,17 @@ qnbit::Weights WeightsFrom(const py::array& codes, const py::array& scales, cons
   return weights;
 }
 
+qnbit::Format FormatNamed(const std::string& name) {
+  for (const qnbit::Format format : {qnbit::Format::kQuad, qnbit::Format::kColumn}) {
+    if (name == NameOf(format)) return format;
+  }
+  Refuse("format must be \"quad\" or \"column\", got \"" + name + "\"");
+}
+
 py::array_t<uint8_t> Pack(const py::array& codes, const py::array& scales, const std::optional<py::array>& zero_points,
-                          py::ssize_t k, py::ssize_t block_size, int bits, py::ssize_t threads, bool general) {
+                          py::ssize_t k, py::ssize_t block_size, int bits, py::ssize_t threads, bool general,
+                          const std::string& format) {
+  const qnbit::Format packed_format = FormatNamed(format);
   const qnbit::Weights weights = WeightsFrom(codes, scales, zero_points, k, block_size, bits);
   ThreadedRunner runner(CheckedThreads(threads));
   qnbit::PackedInfo info;
@@ -65,6 +74,7 @@ py::array_t<uint8_t> Pack(const py::array& codes, const py::array& scales, const
     status = general ? qnbit::PlanPackGeneral(weights, &info) : qnbit::PlanPack(weights, &info);
   }
   ThrowIfError(status);
+  info.format = packed_format;
   const size_t bytes = qnbit::PackedBytes(info);
   py::array_t<uint8_t> packed = AlignedBytes(bytes);
   auto* buffer = reinterpret_cast<std::byte*>(packed.mutable_data());
@@ -87,6 +97,7 @@ py::dict PackedInfoDict(const py::array& packed, bool verify_checksum) {
   fields["scale_type"] = info.scale_type == qnbit::ScaleType::kFp16 ? "fp16" : "fp32";
   fields["zero_point_kind"] = kZeroPointKinds[static_cast<size_t>(info.zero_point_kind)];
   fields["uniform_zero_point"] = info.uniform_zero_point;
+  fields["format"] = NameOf(info.format);
   fields["bytes"] = packed.nbytes();
   return fields;
 }
@@ -158,7 +169,7 @@ qnbit::PackedView OpenPackedArray(const py::array& packed, bool verify_checksum)
 void BindPacking(py::module_& module) {
   module.def("pack", &Pack, py::arg("codes"), py::arg("scales"), py::arg("zero_points") = py::none(), py::kw_only(),
              py::arg("k"), py::arg("block_size"), py::arg("bits") = 2, py::arg("threads") = 1,
-             py::arg("general") = false);
+             py::arg("general") = false, py::arg("format") = "quad");
   module.def("packed_info", &PackedInfoDict, py::arg("packed"), py::arg("verify_checksum") = true);
   module.def("unpack", &Unpack, py::arg("packed"));
   module.def("regroup", &Regroup, py::arg("codes"), py::arg("scales"), py::arg("zero_points").none(true),

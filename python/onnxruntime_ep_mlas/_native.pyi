@@ -59,8 +59,9 @@ def pack(
     bits: int = 2,
     threads: int = 1,
     general: bool = False,
+    format: str = "quad",  # noqa: A002
 ) -> npt.NDArray[np.uint8]:
-    """Packs weights in MatMulNBits' layout into a buffer that every kernel reads.
+    """Packs weights in MatMulNBits' layout into a buffer that every kernel of its format reads.
 
     Args:
         codes: uint8 [N, k_blocks, block_size * bits / 8], least significant bits first.
@@ -69,6 +70,7 @@ def pack(
             means 2^(bits-1).
         general: take fp32 scales and the given kind of zero point without looking for a smaller
             representation.
+        format: "quad", or "column", the baseline that quad kernels are measured against.
 
     Returns:
         uint8 [bytes], 64-byte aligned.
@@ -76,7 +78,7 @@ def pack(
 
 def packed_info(packed: npt.NDArray[np.uint8], verify_checksum: bool = True) -> dict[str, Any]:
     """What a packed buffer holds: n, k, bits, block_size, scale_type ("fp16", "fp32"),
-    zero_point_kind ("uniform", "per_block", "float"), uniform_zero_point, bytes."""
+    zero_point_kind ("uniform", "per_block", "float"), uniform_zero_point, format, bytes."""
 
 def unpack(
     packed: npt.NDArray[np.uint8],
@@ -130,7 +132,8 @@ def matmul_nbits(
         bias: float32 [N].
         compute: "int8" (accuracy_level 4) or "fp32" (every other level).
         isa: as for `select_isa`.
-        kernel: name of the row that does all whole tiles; it brings its own ISA.
+        kernel: name of the row that does all whole tiles; it brings its own ISA and must read the
+            format of `packed`.
         threads: 1 to 256.
         gather: int32 [K] as from `regroup`: the column of `a` that each k reads, or -1.
         out: float32 [M, N] to write to; rows may be strided. May overlap no input.
@@ -154,7 +157,10 @@ def workspace_bytes(
 def kernels_for(
     m: int, packed: npt.NDArray[np.uint8], *, compute: str = "int8", isa: str | None = None
 ) -> list[str]:
-    """Names of the rows that `matmul_nbits` uses for M rows, main tile first."""
+    """Names of the rows that `matmul_nbits` uses for M rows, main tile first.
+
+    An ISA that has no int8 rows for the format of `packed` uses the portable ones.
+    """
 
 def quantize_activations(
     a: npt.NDArray[np.float32], block_size: int, isa: str | None = None

@@ -13,6 +13,7 @@ from onnxruntime_ep_mlas.quantize.layout import pack_fields
 from onnxruntime_ep_mlas.quantize.quantized_weights import QuantizedWeights
 
 Compute = Literal["int8", "fp32"]
+Format = Literal["quad", "column"]
 _PACKABLE_BITS = (2,)
 
 
@@ -43,18 +44,25 @@ def kernels() -> list[dict[str, Any]]:
     return cast("list[dict[str, Any]]", _bindings().kernels())
 
 
-def pack(weights: QuantizedWeights, *, threads: int = 1) -> Uint8Array:
+def pack(
+    weights: QuantizedWeights,
+    *,
+    threads: int = 1,
+    format: Format = "quad",  # noqa: A002
+) -> Uint8Array:
     """Packs a matrix for the kernels. The result is the same on every machine.
 
     Args:
         weights: 2-bit weights.
         threads: how many threads to use.
+        format: "quad", which kernels of every ISA read, or "column", the baseline that they are
+            measured against: few ISAs have kernels of their own for it.
 
     Returns:
         uint8 [bytes], 64-byte aligned: a header, then codes, scales and zero points.
 
     Raises:
-        ValueError: weights of another width, or more than the format holds.
+        ValueError: weights of another width, more than the format holds, or an unknown format.
     """
     if weights.bits not in _PACKABLE_BITS:
         raise ValueError(
@@ -68,6 +76,7 @@ def pack(weights: QuantizedWeights, *, threads: int = 1) -> Uint8Array:
         block_size=weights.block_size,
         bits=weights.bits,
         threads=threads,
+        format=format,
     )
     return cast(Uint8Array, packed)
 
@@ -112,7 +121,8 @@ def matmul_nbits(
             (accuracy_level 0 to 3).
         isa: one of "portable", "avx2", "avxvnni", "avx512bw", "avx512vnni"; None for the fastest
             that runs here, or what the environment variable ORT_MLAS_ISA says.
-        kernel: name of a row of `kernels()` to use; None to choose by the number of rows.
+        kernel: name of a row of `kernels()` to use, of the format that the weights are packed in
+            (quantised weights are packed as "quad"); None to choose by the number of rows.
         threads: how many threads to use; the result doesn't depend on it.
 
     Returns:

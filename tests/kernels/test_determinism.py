@@ -10,7 +10,7 @@ import pytest
 import isa_support
 import oracle
 from cases import ZERO_POINT_CASES, ZeroPointCase, random_activations, random_weights
-from native_calls import pack, run_row
+from native_calls import pack, pack_for, run_row
 from onnxruntime_ep_mlas import _native
 
 # Shapes that split by columns, by rows and not at all, and whose K takes several panels.
@@ -44,7 +44,7 @@ def test_bits_do_not_depend_on_m_kernel_or_threads(
             c = _native.matmul_nbits(a, packed, threads=threads, **options)
             np.testing.assert_array_equal(c, one_by_one)
         for row in isa_support.executable_kernel_rows(isa=isa, compute=compute):
-            c = run_row(row, a, packed, bias=bias, threads=2)
+            c = run_row(row, a, pack_for(row, weights), bias=bias, threads=2)
             np.testing.assert_array_equal(c, one_by_one, err_msg=row.name)
 
 

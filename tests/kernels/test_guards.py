@@ -15,7 +15,7 @@ import isa_support
 import oracle
 from cases import ZERO_POINT_CASES, random_activations, random_weights
 from isa_support import KernelRow
-from native_calls import Guarded, pack, with_row_gap
+from native_calls import Guarded, pack_for, with_row_gap
 from onnxruntime_ep_mlas import _native
 
 
@@ -33,7 +33,7 @@ def test_only_the_product_and_the_workspace_are_written(row: KernelRow) -> None:
         a_columns = k + 7 if use_gather else k
         gather = rng.integers(-1, a_columns, k).astype(np.int32) if use_gather else None
         values = with_row_gap(random_activations(rng, m, a_columns), 5 * (index % 3))
-        packed = pack(weights)
+        packed = pack_for(row, weights)
         needed = _native.workspace_bytes(
             m, packed, kernel=row.name, compute=compute, gather=use_gather
         )

@@ -12,7 +12,7 @@ import pytest
 import isa_support
 import quad_format
 from cases import random_weights
-from native_calls import Guarded, pack
+from native_calls import Guarded, pack, pack_for, run_row
 from onnxruntime_ep_mlas import _native
 from oracle import Uint8Array
 
@@ -21,10 +21,12 @@ def aligned(content: Uint8Array, offset: int = 0) -> Uint8Array:
     return Guarded(content, offset).array
 
 
+WEIGHTS = random_weights(np.random.default_rng(9), 17, 40, 16, zero_points="per_block")
+
+
 @pytest.fixture
 def packed() -> Uint8Array:
-    weights = random_weights(np.random.default_rng(9), 17, 40, 16, zero_points="per_block")
-    return pack(weights)
+    return pack(WEIGHTS)
 
 
 def readers() -> list[Callable[[Uint8Array], object]]:
@@ -69,7 +71,9 @@ def test_cut_short_or_joined(packed: Uint8Array) -> None:
         ({"version": 0}, "version 0"),
         ({"version": 2}, "version 2"),
         ({"family": 2}, "family 2"),
-        ({"format": 2}, "format 2"),
+        ({"format": 0}, "format 0"),
+        ({"format": 2}, "can't hold"),  # the column format, which pads K further here
+        ({"format": 3}, "format 3"),
         ({"bits": 4}, "bits = 4"),
         ({"bits": 0}, "bits = 0"),
         ({"block_len": 0}, "block length 0"),
@@ -172,15 +176,17 @@ def test_checksum_can_be_skipped(packed: Uint8Array) -> None:
 
 
 @pytest.mark.parametrize("row", isa_support.executable_kernel_rows(family="qnbit"), ids=repr)
-def test_a_kernel_refuses_what_it_does_not_read(
-    packed: Uint8Array, row: isa_support.KernelRow
-) -> None:
+def test_a_kernel_refuses_what_it_does_not_read(row: isa_support.KernelRow) -> None:
+    packed = pack_for(row, WEIGHTS)
     header = quad_format.read_header(packed)
     a = np.ones((row["tile_rows"], 40), np.float32)
     for change in ({"format": 7}, {"bits": 8}, {"family": 9}):
         foreign = quad_format.seal(replace(header, **change), packed[128:].tobytes())
         with pytest.raises(ValueError, match=r"format|bits|family"):
             _native.matmul_nbits(a, aligned(foreign), kernel=row.name, compute=row["compute"])
+    other = "quad" if row["format"] == "column" else "column"
+    with pytest.raises(ValueError, match=f"reads format {row['format']}.* holds {other}"):
+        run_row(row, a, pack(WEIGHTS, format=other))
     other = "fp32" if row["compute"] == "int8" else "int8"
     with pytest.raises(ValueError, match="computes"):
         _native.matmul_nbits(a, packed, kernel=row.name, compute=other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,8 @@ import quad_format
 from cases import SCALE_CASES, ZERO_POINT_CASES, ScaleCase, ZeroPointCase, random_weights
 from native_calls import pack
 from onnxruntime_ep_mlas import _native
+
+QUAD_DIGEST = "e3fa61d8822d0aae8ab4b8adead3f705de81046b451b10f81cc8cc117e8c5e33"
 
 
 def assert_same_bytes(weights: oracle.Weights, *, general: bool, threads: int = 1) -> None:
@@ -79,6 +82,16 @@ def test_any_shape_packs_to_the_stated_format(
     )
     assert_same_bytes(weights, general=general, threads=threads)
     assert_round_trip(weights, general=general)
+
+
+def test_quad_bytes_never_change() -> None:
+    """Files that earlier versions packed must stay readable: the digest is theirs."""
+    values = np.arange(33 * 3 * 8, dtype=np.uint32)
+    codes = (values * 37 + (values >> 3) * 11).astype(np.uint8).reshape(33, 3, 8)
+    scales = ((np.arange(99) % 13 + 1) / 64).astype(np.float32).reshape(33, 3)
+    zero_points = (np.arange(33, dtype=np.uint8) * 7)[:, None]
+    packed = pack(oracle.Weights(codes, scales, zero_points, 77, 32))
+    assert hashlib.sha256(packed.tobytes()).hexdigest() == QUAD_DIGEST
 
 
 def test_junk_in_unused_fields_leaves_no_trace() -> None:

@@ -17,7 +17,7 @@ from cases import (
     random_activations,
     random_weights,
 )
-from native_calls import pack, run_row, with_row_gap
+from native_calls import pack_for, run_row, with_row_gap
 
 block_lengths = st.sampled_from([16, 32, 64, 128, 256])
 rows = st.sampled_from(isa_support.executable_kernel_rows(family="qnbit"))
@@ -60,7 +60,7 @@ def test_any_shape(
     a = with_row_gap(random_activations(rng, m, k), lda_gap)
     bias = rng.standard_normal(n).astype(np.float32) if with_bias else None
     out = with_row_gap(np.zeros((m, n), np.float32), ldc_gap, fill=7)
-    packed = pack(weights, general=general)
+    packed = pack_for(row, weights, general=general)
     c = run_row(row, a, packed, bias=bias, out=out, threads=threads)
     oracle.assert_matches(c, oracle.matmul(a, weights, bias, compute=row["compute"]), row.name)
     if ldc_gap and m:
@@ -91,7 +91,7 @@ def test_any_shape_exactly(
     weights = random_weights(rng, n, k, block, zero_points=zero_points, scales="power_of_two")
     a = exact_activations(rng, m, k, block)
     bias = rng.integers(-100, 100, n).astype(np.float32)
-    c = run_row(row, a, pack(weights), bias=bias)
+    c = run_row(row, a, pack_for(row, weights), bias=bias)
     np.testing.assert_array_equal(c, oracle.matmul(a, weights, bias, compute=row["compute"]).value)
 
 
@@ -100,7 +100,7 @@ def test_scaling_a_by_a_power_of_two_scales_the_product(
     row: isa_support.KernelRow, n: int, k: int, block: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    packed = pack(random_weights(rng, n, k, block, zero_points="float"))
+    packed = pack_for(row, random_weights(rng, n, k, block, zero_points="float"))
     a = random_activations(rng, 3, k)
     np.testing.assert_array_equal(run_row(row, a * 8, packed), run_row(row, a, packed) * 8)
 
@@ -119,5 +119,5 @@ def test_columns_are_independent(
     )
     a = random_activations(rng, 4, k)
     np.testing.assert_array_equal(
-        run_row(row, a, pack(permuted)), run_row(row, a, pack(weights))[:, order]
+        run_row(row, a, pack_for(row, permuted)), run_row(row, a, pack_for(row, weights))[:, order]
     )

@@ -21,7 +21,7 @@ from cases import (
     random_weights,
 )
 from isa_support import KernelRow
-from native_calls import pack, run_row, with_row_gap
+from native_calls import pack, pack_for, run_row, with_row_gap
 from onnxruntime_ep_mlas import _native
 
 BLOCK_LENGTHS = (16, 32, 64, 128, 256)
@@ -56,7 +56,7 @@ def check_product(
             a = with_row_gap(a, lda_gap)
         added = rng.integers(-8, 9, n).astype(np.float32) if bias else None
         out = with_row_gap(np.full((m, n), np.nan, np.float32), ldc_gap) if ldc_gap else None
-        c = run_row(row, a, pack(weights, general=general), bias=added, out=out)
+        c = run_row(row, a, pack_for(row, weights, general=general), bias=added, out=out)
         expected = oracle.matmul(a, weights, added, compute=row["compute"])
         if exact:
             np.testing.assert_array_equal(c, expected.value, err_msg=context)
@@ -131,11 +131,11 @@ def test_gather(row: KernelRow) -> None:
         a = random_activations(rng, m, 130)
         gather = rng.integers(-1, 130, 96).astype(np.int32)
         gather[:3] = (-1, 0, 129)
-        c = run_row(row, a, pack(weights), gather=gather)
+        c = run_row(row, a, pack_for(row, weights), gather=gather)
         plain = oracle.gather_columns(a, gather)
         oracle.assert_matches(c, oracle.matmul(plain, weights, compute=row["compute"]), row.name)
         # Gathering first is the same product, bit by bit.
-        np.testing.assert_array_equal(c, run_row(row, plain, pack(weights)))
+        np.testing.assert_array_equal(c, run_row(row, plain, pack_for(row, weights)))
 
 
 @every_row
@@ -145,7 +145,7 @@ def test_large_dims_cross_the_drivers_blocks(row: KernelRow, zero_points: ZeroPo
     m, n, k, block = row["tile_rows"] * 2 + 1, 289, 4128 + 7, 32
     weights = random_weights(rng, n, k, block, zero_points=zero_points)
     a, bias = random_activations(rng, m, k), rng.standard_normal(n).astype(np.float32)
-    c = run_row(row, a, pack(weights), bias=bias)
+    c = run_row(row, a, pack_for(row, weights), bias=bias)
     oracle.assert_matches(c, oracle.matmul(a, weights, bias, compute=row["compute"]), row.name)
 
 

@@ -9,7 +9,7 @@ import isa_support
 import oracle
 from cases import ZERO_POINT_CASES, ZeroPointCase, random_activations, random_weights
 from isa_support import KernelRow
-from native_calls import pack, run_row, with_row_gap
+from native_calls import pack, pack_for, run_row, with_row_gap
 from onnxruntime_ep_mlas import _native
 
 every_row = pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_non_finite_values_give_what_ieee_says(
 ) -> None:
     rng = np.random.default_rng(2)
     weights = random_weights(rng, 35, 75, 32, zero_points=zero_points)
-    packed = pack(weights)
+    packed = pack_for(row, weights)
     clean = random_activations(rng, 2 * row["tile_rows"] + 1, 75)
     usual = run_row(row, clean, packed)
     for place in (0, 31, 40, 74):
@@ -60,7 +60,7 @@ def test_infinities_that_cancel(row: KernelRow) -> None:
     weights = random_weights(rng, 20, 64, 16, zero_points="per_block")
     a = random_activations(rng, row["tile_rows"], 64)
     a[:, 3], a[:, 50] = np.inf, -np.inf
-    c = run_row(row, a, pack(weights))
+    c = run_row(row, a, pack_for(row, weights))
     expected = oracle.matmul(a, weights, compute=row["compute"])
     assert np.isnan(expected.value).any()
     oracle.assert_matches(c, expected, row.name)
@@ -71,9 +71,9 @@ def test_what_lies_past_k_is_not_read(row: KernelRow) -> None:
     rng = np.random.default_rng(5)
     weights = random_weights(rng, 20, 41, 16)
     a = random_activations(rng, 2 * row["tile_rows"] + 1, 41)
-    expected = run_row(row, a, pack(weights))
+    expected = run_row(row, a, pack_for(row, weights))
     for junk in (np.nan, np.inf, 3e38):
-        c = run_row(row, with_row_gap(a, 20, junk), pack(weights))
+        c = run_row(row, with_row_gap(a, 20, junk), pack_for(row, weights))
         np.testing.assert_array_equal(c, expected)
 
 
@@ -85,7 +85,7 @@ def test_tiny_values(row: KernelRow, magnitude: float) -> None:
     a = (rng.uniform(-1, 1, (row["tile_rows"] + 1, 48)) * magnitude).astype(np.float32)
     a[0] = random_activations(rng, 1, 48)
     a[-1, :16] = random_activations(rng, 1, 16)
-    c = run_row(row, a, pack(weights))
+    c = run_row(row, a, pack_for(row, weights))
     oracle.assert_matches(c, oracle.matmul(a, weights, compute=row["compute"]), row.name)
 
 
@@ -99,7 +99,7 @@ def test_denormal_block_keeps_its_product(row: KernelRow) -> None:
         block_size=16,
     )
     a = np.full((row["tile_rows"], 16), 1e-40, np.float32)
-    c = run_row(row, a, pack(weights))
+    c = run_row(row, a, pack_for(row, weights))
     np.testing.assert_array_equal(c, a.astype(np.float64).sum(axis=1)[:, None].astype(np.float32))
     assert c.all()
 
@@ -111,7 +111,7 @@ def test_huge_values(row: KernelRow) -> None:
     scales = (weights.scales * np.float32(2**-9)).astype(np.float16).astype(np.float32)
     weights = oracle.Weights(weights.codes, scales, weights.zero_points, 64, 32)
     a = rng.choice([3e38, -3e38, 3.4028235e38, 1.0], (row["tile_rows"] + 1, 64)).astype(np.float32)
-    c = run_row(row, a, pack(weights))
+    c = run_row(row, a, pack_for(row, weights))
     expected = oracle.matmul(a, weights, compute=row["compute"])
     assert (expected.magnitude < oracle.FLOAT32_MAX).any()
     oracle.assert_matches(c, expected, row.name)
@@ -123,8 +123,8 @@ def test_zeros_of_either_sign(row: KernelRow) -> None:
     bias = np.arange(20, dtype=np.float32)
     for zero in (0.0, -0.0):
         a = np.full((row["tile_rows"] + 1, 40), zero, np.float32)
-        assert not run_row(row, a, pack(weights)).any()
-        c = run_row(row, a, pack(weights), bias=bias)
+        assert not run_row(row, a, pack_for(row, weights)).any()
+        c = run_row(row, a, pack_for(row, weights), bias=bias)
         np.testing.assert_array_equal(c, np.tile(bias, (len(a), 1)))
 
 

@@ -63,7 +63,7 @@ def fenced(array: npt.NDArray[Any], *, at_end: bool, alignment: int = 1) -> npt.
 def check_isa(isa: str) -> None:
     import oracle
     from cases import ZERO_POINT_CASES, random_activations, random_weights
-    from native_calls import pack, with_row_gap
+    from native_calls import pack_for, with_row_gap
     from onnxruntime_ep_mlas import _native
 
     rng = np.random.default_rng(1)
@@ -78,7 +78,7 @@ def check_isa(isa: str) -> None:
                     print(f"{row['name']} {m}x{n}x{k} block {block} {zero_points} end={at_end}")
                     weights = random_weights(rng, n, k, block, zero_points=zero_points)
                     a = with_row_gap(random_activations(rng, m, k), 5)
-                    packed = pack(weights)
+                    packed = pack_for(row, weights)
                     bytes_needed = _native.workspace_bytes(
                         m, packed, kernel=row["name"], compute=compute
                     )

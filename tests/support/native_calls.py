@@ -14,7 +14,13 @@ GUARD_BYTES = 256
 ALIGNMENT = 64
 
 
-def pack(weights: Weights, *, threads: int = 1, general: bool = False) -> Uint8Array:
+def pack(
+    weights: Weights,
+    *,
+    threads: int = 1,
+    general: bool = False,
+    format: str = "quad",  # noqa: A002
+) -> Uint8Array:
     return _native.pack(
         weights.codes,
         weights.scales,
@@ -24,7 +30,13 @@ def pack(weights: Weights, *, threads: int = 1, general: bool = False) -> Uint8A
         bits=weights.bits,
         threads=threads,
         general=general,
+        format=format,
     )
+
+
+def pack_for(row: dict[str, Any], weights: Weights, *, general: bool = False) -> Uint8Array:
+    """In the format that a kernel row reads."""
+    return pack(weights, general=general, format=row["format"])
 
 
 def regroup(weights: Weights, g_idx: Int32Array) -> tuple[Weights, Int32Array | None]:

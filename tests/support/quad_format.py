@@ -122,16 +122,20 @@ def zero_point_kind_of(weights: Weights) -> tuple[int, int]:
     return ZERO_POINT_PER_BLOCK, default
 
 
+def representation(weights: Weights, *, general: bool) -> tuple[int, int, int]:
+    """Scale type, zero point kind and uniform zero point of the header; `general`: float32 scales
+    and zero points as given."""
+    if not general:
+        return scale_type_of(weights.scales), *zero_point_kind_of(weights)
+    given, kind = weights.zero_points, ZERO_POINT_UNIFORM
+    if given is not None:
+        kind = ZERO_POINT_PER_BLOCK if given.dtype == np.uint8 else ZERO_POINT_FLOAT
+    return SCALE_FP32, kind, 2 ** (weights.bits - 1)
+
+
 def pack(weights: Weights, *, general: bool = False) -> Uint8Array:
-    """The whole buffer, uint8 [bytes]; `general`: float32 scales and zero points as given."""
-    kind, uniform = zero_point_kind_of(weights)
-    scale_type = scale_type_of(weights.scales)
-    if general:
-        scale_type, uniform = SCALE_FP32, 2 ** (weights.bits - 1)
-        given = weights.zero_points
-        kind = ZERO_POINT_UNIFORM
-        if given is not None:
-            kind = ZERO_POINT_PER_BLOCK if given.dtype == np.uint8 else ZERO_POINT_FLOAT
+    """The whole buffer, uint8 [bytes]; `general` as in `representation`."""
+    scale_type, kind, uniform = representation(weights, general=general)
     strips = ceil_div(weights.n, STRIP_COLUMNS)
     blocks, block_len = weights.k_blocks, weights.block_size
     codes = np.zeros((strips * STRIP_COLUMNS, blocks * block_len), np.uint8)

@@ -1,7 +1,7 @@
 // The header that starts every packed buffer, so that a truncated, damaged or foreign one is refused before it is read.
 //
 //   byte 0     PackedHeader (128 bytes, little endian)
-//   byte 128   payload, laid out by the format (quad: qnbit/layout.h)
+//   byte 128   payload, laid out by the format (qnbit/layout.h)
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,7 @@ inline constexpr size_t kPackedAlignment = 64;  // of the buffer's first byte; o
 inline constexpr uint32_t kPackedVersion = 1;
 inline constexpr uint32_t kFamilyQnbit = 1;
 inline constexpr uint32_t kFormatQuad = 1;
+inline constexpr uint32_t kFormatColumn = 2;
 
 inline constexpr char kPackedMagic[8] = "ORTMLAS";
 
@@ -22,7 +23,7 @@ struct PackedHeader {
   char magic[8];             // kPackedMagic
   uint32_t version;          // kPackedVersion
   uint32_t family;           // kFamilyQnbit
-  uint32_t format;           // kFormatQuad
+  uint32_t format;           // kFormatQuad, kFormatColumn
   uint32_t bits;             // weight width
   uint64_t n;                // columns, before padding
   uint64_t k;                // rows of the dequantised matrix, before padding

@@ -28,6 +28,12 @@ enum class ZeroPointKind : uint32_t {
   kFloat = 2,     // a float per column and block
 };
 
+enum class Format : uint8_t {
+  kQuad,    // the default, which kernels of every ISA read
+  kColumn,  // the baseline that it is measured against (qnbit/layout.h draws both)
+};
+constexpr const char* NameOf(Format format) { return format == Format::kColumn ? "column" : "quad"; }
+
 inline constexpr uint32_t kBlockLengths[] = {16, 32, 64, 128, 256};
 inline constexpr size_t kMaxBlockLen = 256;
 
@@ -53,13 +59,15 @@ struct PackedInfo {
   ScaleType scale_type = ScaleType::kFp16;
   ZeroPointKind zero_point_kind = ZeroPointKind::kUniform;
   uint32_t uniform_zero_point = 2;
+  Format format = Format::kQuad;
 
   size_t k_blocks() const { return k / block_len + (k % block_len != 0); }
 };
 
 // Checks dims, then reads scales and zero points to choose the smallest representation that keeps them exactly: fp16
 // scales when every scale is representable so, a uniform zero point when all are equal, integers when all float zero
-// points are integers 0..2^bits-1. A NaN or infinite scale is kept as fp16.
+// points are integers 0..2^bits-1. A NaN or infinite scale is kept as fp16. The plan holds for either format:
+// `info->format` is kQuad and may be set to another before PackedBytes and Pack.
 Status PlanPack(const Weights& weights, PackedInfo* info);
 
 // The representation that holds any weights of these dims: fp32 scales and, by `zero_point_kind`, zero points of that
@@ -117,8 +125,8 @@ struct GemmArgs {
   size_t ldc = 0;               // floats; >= n
   ComputeType compute = ComputeType::kInt8;
   Isa isa = Isa::kPortable;
-  const KernelRow* kernel = nullptr;  // null: chosen by M; else this row does all whole tiles of its height, and
-                                      // shorter rows of the same ISA and path do the rest
+  const KernelRow* kernel = nullptr;  // null: chosen by M; else this row, which must read b's format, does all whole
+                                      // tiles of its height, and shorter rows of the same ISA and path do the rest
   std::byte* workspace = nullptr;     // WorkspaceBytes(...), kPackedAlignment-aligned
   size_t workspace_bytes = 0;
   ParallelFor parallel;
@@ -127,11 +135,12 @@ struct GemmArgs {
 // Bytes that Gemm needs as workspace; 0 when it needs none.
 size_t WorkspaceBytes(const GemmArgs& args);
 
-// A row's result depends on nothing but that row, the weights, the ISA and the compute type: not on m, the kernel rows
-// chosen or the number of threads.
+// A row's result depends on nothing but that row, the weights, the ISA and the compute type: not on m, the packed
+// format, the kernel rows chosen or the number of threads. Few ISAs have int8 kernels of their own for the column
+// format: the others use the portable ones. kFp32 runs on unpacked panels there, with the ISA's kernels.
 Status Gemm(const GemmArgs& args);
 
-// Names of the rows that Gemm would use for args.m rows, main tile first.
+// The rows that Gemm would use for args.m rows, main tile first.
 std::vector<const KernelRow*> KernelsFor(const GemmArgs& args);
 
 // The activation quantiser on its own, as CompInt8 uses it. q: [m, k rounded up to block_len]; scales, sums:
