@@ -20,7 +20,6 @@ constexpr QnbitKernel kInt8Rows[] = {
     MmlaRow<4, 2, false>(QNBIT_ROW_NAME("int8", "neon_i8mm", "fused", 4, 8)),
     MmlaRow<2, 2, false>(QNBIT_ROW_NAME("int8", "neon_i8mm", "fused", 2, 8)),
     MmlaRow<1, 2, false>(QNBIT_ROW_NAME("int8", "neon_i8mm", "fused", 1, 8)),
-    MmlaRow<8, 2, true>(QNBIT_ROW_NAME("int8", "neon_i8mm", "panel", 8, 8)),
     MmlaRow<4, 2, true>(QNBIT_ROW_NAME("int8", "neon_i8mm", "panel", 4, 8)),
     MmlaRow<2, 2, true>(QNBIT_ROW_NAME("int8", "neon_i8mm", "panel", 2, 8)),
     MmlaRow<1, 2, true>(QNBIT_ROW_NAME("int8", "neon_i8mm", "panel", 1, 8)),

@@ -17,7 +17,7 @@ namespace {
 
 // Plane p of a unit: 16 columns x the codes of k = 4p + j.
 template <class V, unsigned kPlane>
-inline typename V::Codes Plane(typename V::Codes codes) {
+ORT_MLAS_INLINE inline typename V::Codes Plane(typename V::Codes codes) {
   if constexpr (kPlane == 0) {
     return V::Mask(codes, 0x03);
   } else if constexpr (kPlane == 3 && V::kShiftsBytes) {
@@ -29,7 +29,7 @@ inline typename V::Codes Plane(typename V::Codes codes) {
 
 // The same, cheaper where a plane is masked in place: then codes come out times 4^V::kInPlaceSet[kPlane].
 template <class V, unsigned kPlane>
-inline typename V::Codes PlaneInPlace(typename V::Codes codes) {
+ORT_MLAS_INLINE inline typename V::Codes PlaneInPlace(typename V::Codes codes) {
   constexpr int kShift = V::kInPlaceShift[kPlane];
   constexpr unsigned kLowBit = 2 * kPlane - kShift;
   static_assert(kLowBit == 2 * V::kInPlaceSet[kPlane]);
@@ -42,99 +42,121 @@ inline typename V::Codes PlaneInPlace(typename V::Codes codes) {
   }
 }
 
-template <class V, unsigned kVecs>
-inline void LoadUnit(const std::byte* unit, typename V::Codes (&codes)[kVecs]) {
-  ORT_MLAS_UNROLL
-  for (unsigned v = 0; v < kVecs; ++v) codes[v] = V::LoadCodes(unit + v * V::kLanes * kColumnBytes);
+// kVecs neighbouring vectors of codes, from byte kOffset on.
+template <class V, unsigned kVecs, size_t kOffset>
+ORT_MLAS_INLINE inline void LoadVectors(const std::byte* from, typename V::Codes (&codes)[kVecs]) {
+  [&]<unsigned... kV>(std::integer_sequence<unsigned, kV...>) ORT_MLAS_INLINE {
+    ((codes[kV] = V::template LoadCodesAt<kOffset + kV * V::kLanes * kColumnBytes>(from)), ...);
+  }(std::make_integer_sequence<unsigned, kVecs>());
+}
+
+// step.operator()<i>() for the units of a block, up to kAtOnce (a power of two) at a time: i < kAtOnce is the unit's
+// place since `advance` last moved on by kAtOnce units.
+template <unsigned kAtOnce, class Step, class Advance>
+ORT_MLAS_INLINE inline void ForUnits(size_t count, Step&& step, Advance&& advance) {
+  if constexpr (kAtOnce > 1) {
+    if (count < kAtOnce) return ForUnits<kAtOnce / 2>(count, step, advance);
+  }
+  for (size_t unit = 0; unit < count; unit += kAtOnce) {
+    [&]<unsigned... kUnit>(std::integer_sequence<unsigned, kUnit...>)
+        ORT_MLAS_INLINE { (step.template operator()<kUnit>(), ...); }(std::make_integer_sequence<unsigned, kAtOnce>());
+    advance(kAtOnce);
+  }
+}
+
+// step.operator()<plane>() for the four planes.
+template <class Step>
+ORT_MLAS_INLINE inline void ForPlanes(Step&& step) {
+  [&]<unsigned... kPlane>(std::integer_sequence<unsigned, kPlane...>)
+      ORT_MLAS_INLINE { (step.template operator()<kPlane>(), ...); }(std::make_integer_sequence<unsigned, 4>());
 }
 
 // Dot products of one fused block for one row at M = 1, where unpacking is the cost: planes are masked in place as the
 // ISA's vocabulary says, into one set of accumulators per power of 4, which are joined exactly at the block's end.
 template <class V, unsigned kVecs>
-inline void DotUnitsInPlace(const std::byte* units, size_t count, const int8_t* a,
-                            typename V::Acc (&sets)[V::kInPlaceSets][kVecs]) {
-  for (size_t unit = 0; unit < count; ++unit, units += kUnitBytes, a += 4 * kQuadK) {
+ORT_MLAS_INLINE inline void DotUnitsInPlace(const std::byte* units, size_t count, const int8_t* a,
+                                            typename V::Acc (&sets)[V::kInPlaceSets][kVecs]) {
+  const auto step = [&]<unsigned kUnit>() ORT_MLAS_INLINE {
     typename V::Codes codes[kVecs];
-    LoadUnit<V>(units, codes);
-    const auto activations = V::LoadActivations(a);
-    [&]<unsigned... kPlane>(std::integer_sequence<unsigned, kPlane...>) {
-      const auto dot = [&]<unsigned kP>() {
-        const auto quad = V::template Quad<kP>(activations);
-        auto& set = sets[V::kInPlaceSet[kP]];
-        ORT_MLAS_UNROLL
-        for (unsigned v = 0; v < kVecs; ++v) set[v] = V::Dot(set[v], PlaneInPlace<V, kP>(codes[v]), quad);
-      };
-      (dot.template operator()<kPlane>(), ...);
-    }(std::make_integer_sequence<unsigned, 4>());
-  }
+    LoadVectors<V, kVecs, kUnit * kUnitBytes>(units, codes);
+    const auto activations = V::template LoadActivations<kUnit * 4 * kQuadK>(a);
+    ForPlanes([&]<unsigned kPlane>() ORT_MLAS_INLINE {
+      const auto quad = V::template Quad<kPlane>(activations);
+      auto& set = sets[V::kInPlaceSet[kPlane]];
+      ORT_MLAS_UNROLL
+      for (unsigned v = 0; v < kVecs; ++v) set[v] = V::Dot(set[v], PlaneInPlace<V, kPlane>(codes[v]), quad);
+    });
+  };
+  ForUnits<V::kUnitsAtOnce>(count, step, [&](size_t by) ORT_MLAS_INLINE {
+    units += by * kUnitBytes;
+    a += by * 4 * kQuadK;
+  });
 }
 
-// Four planes of codes (packed or from a panel) times 16 k of every row.
-template <class V, unsigned kRows, unsigned kVecs, class PlaneOf>
-inline void DotPlanes(const int8_t* a, size_t a_stride, typename V::Acc (&acc)[kRows][kVecs], PlaneOf&& plane_of) {
-  typename V::Activations activations[kRows];
+// The same for kRows rows, which share the unpacking; the planes of a panel follow one another in k order.
+template <class V, unsigned kRows, unsigned kVecs, bool kPanel>
+ORT_MLAS_INLINE inline void DotUnits(const std::byte* units, size_t count, const int8_t* a, size_t a_stride,
+                                     typename V::Acc (&acc)[kRows][kVecs]) {
+  constexpr size_t kBytes = kPanel ? 4 * kUnitBytes : kUnitBytes;
+  const int8_t* rows[kRows];
   ORT_MLAS_UNROLL
-  for (unsigned r = 0; r < kRows; ++r) activations[r] = V::LoadActivations(a + r * a_stride);
-  [&]<unsigned... kPlane>(std::integer_sequence<unsigned, kPlane...>) {
-    const auto dot = [&]<unsigned kP>() {
+  for (unsigned r = 0; r < kRows; ++r) rows[r] = a + r * a_stride;
+  const auto step = [&]<unsigned kUnit>() ORT_MLAS_INLINE {
+    typename V::Codes codes[kVecs];
+    if constexpr (!kPanel) LoadVectors<V, kVecs, kUnit * kBytes>(units, codes);
+    typename V::Activations activations[kRows];
+    ORT_MLAS_UNROLL
+    for (unsigned r = 0; r < kRows; ++r) activations[r] = V::template LoadActivations<kUnit * 4 * kQuadK>(rows[r]);
+    ForPlanes([&]<unsigned kPlane>() ORT_MLAS_INLINE {
       typename V::Codes plane[kVecs];
-      ORT_MLAS_UNROLL
-      for (unsigned v = 0; v < kVecs; ++v) plane[v] = plane_of.template operator()<kP>(v);
+      if constexpr (kPanel) {
+        LoadVectors<V, kVecs, kPlane * kUnitBytes>(units + kUnit * kBytes, plane);
+      } else {
+        ORT_MLAS_UNROLL
+        for (unsigned v = 0; v < kVecs; ++v) plane[v] = Plane<V, kPlane>(codes[v]);
+      }
       ORT_MLAS_UNROLL
       for (unsigned r = 0; r < kRows; ++r) {
-        const auto quad = V::template Quad<kP>(activations[r]);
+        const auto quad = V::template Quad<kPlane>(activations[r]);
         ORT_MLAS_UNROLL
         for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::Dot(acc[r][v], plane[v], quad);
       }
-    };
-    (dot.template operator()<kPlane>(), ...);
-  }(std::make_integer_sequence<unsigned, 4>());
-}
-
-template <class V, unsigned kRows, unsigned kVecs>
-inline void DotUnits(const std::byte* units, size_t count, const int8_t* a, size_t a_stride,
-                     typename V::Acc (&acc)[kRows][kVecs]) {
-  for (size_t unit = 0; unit < count; ++unit, units += kUnitBytes, a += 4 * kQuadK) {
-    typename V::Codes codes[kVecs];
-    LoadUnit<V>(units, codes);
-    DotPlanes<V>(a, a_stride, acc, [&]<unsigned kP>(unsigned v) { return Plane<V, kP>(codes[v]); });
-  }
-}
-
-// The same over an unpacked panel, whose planes follow one another in k order.
-template <class V, unsigned kRows, unsigned kVecs>
-inline void DotPanel(const std::byte* planes, size_t count, const int8_t* a, size_t a_stride,
-                     typename V::Acc (&acc)[kRows][kVecs]) {
-  for (size_t unit = 0; unit < count; ++unit, planes += 4 * kUnitBytes, a += 4 * kQuadK) {
-    DotPlanes<V>(a, a_stride, acc, [&]<unsigned kP>(unsigned v) {
-      return V::LoadCodes(planes + kP * kUnitBytes + v * V::kLanes * kColumnBytes);
     });
+  };
+  ForUnits<V::kUnitsAtOnce>(count, step, [&](size_t by) ORT_MLAS_INLINE {
+    units += by * kBytes;
+    ORT_MLAS_UNROLL
+    for (unsigned r = 0; r < kRows; ++r) rows[r] += by * 4 * kQuadK;
+  });
+}
+
+template <class V, unsigned kVecs>
+ORT_MLAS_INLINE inline void DotSegmentInPlace(const std::byte* b, size_t units, const int8_t* a,
+                                              typename V::Acc (&acc)[kVecs]) {
+  typename V::Acc sets[V::kInPlaceSets][kVecs];
+  ORT_MLAS_UNROLL
+  for (unsigned v = 0; v < kVecs; ++v) {
+    sets[0][v] = acc[v];
+    ORT_MLAS_UNROLL
+    for (unsigned set = 1; set < V::kInPlaceSets; ++set) sets[set][v] = V::ZeroAcc();
+  }
+  DotUnitsInPlace<V, kVecs>(b, units, a, sets);
+  ORT_MLAS_UNROLL
+  for (unsigned v = 0; v < kVecs; ++v) {
+    acc[v] = V::template AddShifted<2>(sets[0][v], sets[1][v]);
+    if constexpr (V::kInPlaceSets == 3) acc[v] = V::template AddShifted<4>(acc[v], sets[2][v]);
   }
 }
 
 // `units` units of a block from `b`, all rows, added to `acc`.
 template <class V, unsigned kRows, unsigned kVecs, bool kPanel>
-inline void DotSegment(const std::byte* b, size_t units, const int8_t* a, size_t a_stride,
-                       typename V::Acc (&acc)[kRows][kVecs]) {
-  if constexpr (kPanel) {
-    DotPanel<V>(b, units, a, a_stride, acc);
-  } else if constexpr (kRows == 1) {
-    typename V::Acc sets[V::kInPlaceSets][kVecs];
-    ORT_MLAS_UNROLL
-    for (unsigned v = 0; v < kVecs; ++v) {
-      sets[0][v] = acc[0][v];
-      ORT_MLAS_UNROLL
-      for (unsigned set = 1; set < V::kInPlaceSets; ++set) sets[set][v] = V::ZeroAcc();
-    }
-    DotUnitsInPlace<V, kVecs>(b, units, a, sets);
-    ORT_MLAS_UNROLL
-    for (unsigned v = 0; v < kVecs; ++v) {
-      acc[0][v] = V::template AddShifted<2>(sets[0][v], sets[1][v]);
-      if constexpr (V::kInPlaceSets == 3) acc[0][v] = V::template AddShifted<4>(acc[0][v], sets[2][v]);
-    }
-  } else {
-    DotUnits<V>(b, units, a, a_stride, acc);
+ORT_MLAS_INLINE inline void DotSegment(const std::byte* b, size_t units, const int8_t* a, size_t a_stride,
+                                       typename V::Acc (&acc)[kRows][kVecs]) {
+  if constexpr (kRows == 1 && !kPanel) {
+    // With one unit, joining the sets would take as much as masking in place saves.
+    if (units > 1) return DotSegmentInPlace<V>(b, units, a, acc[0]);
   }
+  DotUnits<V, kRows, kVecs, kPanel>(b, units, a, a_stride, acc);
 }
 
 // Largest number of units whose dots an int16 accumulator holds (VPMADDUBSW; SMLAL, where two accumulators add up when
@@ -150,7 +172,8 @@ constexpr size_t MaxSegmentUnits(size_t block_units) {
 
 // What a block's sum starts from: the zero points' share. `lane` is the first column in the strip.
 template <class V, ZeroPointKind kZeroPoints, bool kPanel>
-inline typename V::I32 Start(const Layout& layout, const std::byte* block, const ActivationBlock& meta, size_t lane) {
+ORT_MLAS_INLINE inline typename V::I32 Start(const Layout& layout, const std::byte* block, const ActivationBlock& meta,
+                                             size_t lane) {
   if constexpr (kZeroPoints == ZeroPointKind::kUniform) {
     return V::LoadTerm(meta);
   } else if constexpr (kZeroPoints == ZeroPointKind::kPerBlock) {
@@ -163,9 +186,9 @@ inline typename V::I32 Start(const Layout& layout, const std::byte* block, const
 }
 
 template <class V, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
-inline void BlockSums(const Int8Args& t, const std::byte* block, const int8_t* a, const ActivationBlock* meta,
-                      size_t first_lane, typename V::I32 (&sums)[kRows][kVecs]) {
-  const Layout& layout = *t.layout;
+ORT_MLAS_INLINE inline void BlockSums(const Int8Args& t, const Layout& layout, const std::byte* block, const int8_t* a,
+                                      const ActivationBlock* meta, size_t first_lane,
+                                      typename V::I32 (&sums)[kRows][kVecs]) {
   const std::byte* units = block + first_lane * kColumnBytes;
   const auto start = [&](unsigned r, unsigned v) {
     return Start<V, kZeroPoints, kPanel>(layout, block, meta[r * t.meta_stride], first_lane + v * V::kLanes);
@@ -210,24 +233,25 @@ inline void BlockSums(const Int8Args& t, const std::byte* block, const int8_t* a
 }
 
 template <class V, bool kPanel>
-inline typename V::F32 LoadScales(const Layout& layout, const std::byte* block, size_t lane) {
+ORT_MLAS_INLINE inline typename V::F32 LoadScales(const Layout& layout, const std::byte* block, size_t lane) {
   if constexpr (kPanel) return V::LoadF32(block + layout.panel_scales_offset() + lane * sizeof(float));
-  const std::byte* scales = block + layout.scales_offset + lane * layout.scale_bytes;
-  return layout.scale_type == ScaleType::kFp16 ? V::LoadHalf(scales) : V::LoadF32(scales);
+  const std::byte* scales = block + layout.scales_offset;
+  return layout.scale_type == ScaleType::kFp16 ? V::LoadHalf(scales + lane * 2) : V::LoadF32(scales + lane * 4);
 }
 
 // -(zero point * scale) of float zero points.
 template <class V, bool kPanel>
-inline typename V::F32 LoadZeroPointOffset(const Layout& layout, const std::byte* block, size_t lane,
-                                           typename V::F32 scale) {
+ORT_MLAS_INLINE inline typename V::F32 LoadZeroPointOffset(const Layout& layout, const std::byte* block, size_t lane,
+                                                           typename V::F32 scale) {
   if constexpr (kPanel) return V::LoadF32(block + layout.panel_zero_points_offset() + lane * sizeof(float));
   return V::Negate(V::Mul(V::LoadF32(block + layout.zero_points_offset + lane * sizeof(float)), scale));
 }
 
 // kRows rows times kVecs vectors of columns of the strip, the first of them at column `first_lane`.
 template <class V, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
-inline void Int8Tile(const Int8Args& t, size_t first_lane) {
-  const Layout& layout = *t.layout;
+inline void Int8Tile(const Int8Args& args, size_t first_lane) {
+  const Int8Args t = args;  // copies, so that fields stay in registers
+  const Layout layout = *t.layout;
   const size_t block_bytes = kPanel ? layout.panel_block_bytes : layout.block_bytes;
   const auto columns_from = [&](unsigned v) { return t.columns - first_lane - v * V::kLanes; };
   const auto c_at = [&](unsigned r, unsigned v) { return t.c + r * t.ldc + first_lane + v * V::kLanes; };
@@ -244,7 +268,7 @@ inline void Int8Tile(const Int8Args& t, size_t first_lane) {
   const ActivationBlock* meta = t.meta;
   for (size_t index = 0; index < t.blocks; ++index, block += block_bytes, a += layout.block_len, ++meta) {
     typename V::I32 sums[kRows][kVecs];
-    BlockSums<V, kRows, kVecs, kZeroPoints, kPanel>(t, block, a, meta, first_lane, sums);
+    BlockSums<V, kRows, kVecs, kZeroPoints, kPanel>(t, layout, block, a, meta, first_lane, sums);
     ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       const size_t lane = first_lane + v * V::kLanes;
@@ -327,16 +351,15 @@ void UnpackInt8Panel(const std::byte* b, size_t blocks, const Layout& layout, st
   constexpr unsigned kVecs = kStripColumns / V::kLanes;
   for (size_t block = 0; block < blocks; ++block, b += layout.block_bytes, panel += layout.panel_block_bytes) {
     for (size_t unit = 0; unit < layout.units; ++unit) {
-      ORT_MLAS_UNROLL
-      for (unsigned v = 0; v < kVecs; ++v) {
-        const size_t lane_bytes = v * V::kLanes * kColumnBytes;
-        const auto codes = V::LoadCodes(b + unit * kUnitBytes + lane_bytes);
-        std::byte* planes = panel + unit * 4 * kUnitBytes + lane_bytes;
-        V::StoreCodes(planes, Plane<V, 0>(codes));
-        V::StoreCodes(planes + kUnitBytes, Plane<V, 1>(codes));
-        V::StoreCodes(planes + 2 * kUnitBytes, Plane<V, 2>(codes));
-        V::StoreCodes(planes + 3 * kUnitBytes, Plane<V, 3>(codes));
-      }
+      typename V::Codes codes[kVecs];
+      LoadVectors<V, kVecs, 0>(b + unit * kUnitBytes, codes);
+      ForPlanes([&]<unsigned kPlane>() ORT_MLAS_INLINE {
+        std::byte* plane = panel + (4 * unit + kPlane) * kUnitBytes;
+        ORT_MLAS_UNROLL
+        for (unsigned v = 0; v < kVecs; ++v) {
+          V::StoreCodes(plane + v * V::kLanes * kColumnBytes, Plane<V, kPlane>(codes[v]));
+        }
+      });
     }
     UnpackParameters<V>(b, layout, panel);
   }

@@ -46,21 +46,27 @@ inline T UpperHalves(T x, T y) {
   return T(vzip2q_u64(uint64x2_t(x), uint64x2_t(y)));
 }
 
-// Two columns' 8 bytes of codes, four planes or (one unit) two.
+// 4 columns, from byte kOffset of a strip's units on, with 8 bytes of codes each: four planes or (one unit) two.
 template <bool kOneUnit>
 struct Joined {
+  static constexpr size_t kUnits = kOneUnit ? 1 : 2;
   static constexpr unsigned kOctets = kOneUnit ? 2 : 4;
   uint8x16_t codes[2];  // columns 0 and 1, 2 and 3
 
-  explicit Joined(const std::byte* unit) {
-    const auto first = N::LoadCodes(unit);
-    const auto second = kOneUnit ? N::ShiftDown<2>(first) : N::LoadCodes(unit + kUnitBytes);
-    codes[0] = Zip1Words(first, second);
-    codes[1] = Zip2Words(first, second);
+  template <size_t kOffset>
+  ORT_MLAS_INLINE static Joined Load(const std::byte* units) {
+    const auto first = N::LoadCodesAt<kOffset>(units);
+    if constexpr (kOneUnit) return Of(first, N::ShiftDown<2>(first));
+    return Of(first, N::LoadCodesAt<kOffset + kUnitBytes>(units));
   }
   template <unsigned kOctet>
-  uint8x16_t Operand(unsigned pair) const {
+  ORT_MLAS_INLINE uint8x16_t Operand(unsigned pair) const {
     return Plane<N, kOneUnit ? 2 * kOctet : kOctet>(codes[pair]);
+  }
+
+ private:
+  ORT_MLAS_INLINE static Joined Of(uint8x16_t first, uint8x16_t second) {
+    return {{Zip1Words(first, second), Zip2Words(first, second)}};
   }
 };
 
@@ -69,67 +75,83 @@ template <unsigned kRows>
 struct RowPairs {
   static constexpr unsigned kCount = kRows == 1 ? 1 : kRows / 2;
   static constexpr size_t kRowsInOperand = kRows == 1 ? 1 : 2;
+  static constexpr size_t kOperandBytes = kRowsInOperand * kOctetK;
 
-  static int8x16_t Load(const int8_t* a, size_t a_stride, unsigned pair, size_t octet) {
-    if constexpr (kRows == 1) return vreinterpretq_s8_s64(vld1q_dup_s64(reinterpret_cast<const int64_t*>(a) + octet));
-    return vld1q_s8(a + 2 * pair * a_stride + octet * 2 * kOctetK);
+  template <size_t kOctet>
+  ORT_MLAS_INLINE static int8x16_t Load(const int8_t* a) {
+    if constexpr (kRows == 1) return vreinterpretq_s8_s64(vld1q_dup_s64(reinterpret_cast<const int64_t*>(a) + kOctet));
+    return N::LoadActivations<kOctet * kOperandBytes>(a);
   }
 };
 
-// acc[pair][column pair] += the octets at `a` times those of `kVecs` vectors of 4 columns.
-template <unsigned kRows, unsigned kVecs, unsigned kOctets, class OperandOf>
-inline void MultiplyOctets(const int8_t* a, size_t a_stride, int32x4_t (&acc)[RowPairs<kRows>::kCount][2 * kVecs],
-                           OperandOf&& operand_of) {
-  using Pairs = RowPairs<kRows>;
-  const auto multiply = [&]<unsigned kOctet>() {
-    uint8x16_t b[2 * kVecs];
+// step.operator()<i>() for i in [0, kCount).
+template <unsigned kCount, class Step>
+ORT_MLAS_INLINE inline void ForEach(Step&& step) {
+  [&]<unsigned... kI>(std::integer_sequence<unsigned, kI...>)
+      ORT_MLAS_INLINE { (step.template operator()<kI>(), ...); }(std::make_integer_sequence<unsigned, kCount>());
+}
+
+// acc[pair][column pair] += octet kOctet of the rows times the operands `b` of column pairs.
+template <unsigned kRows, unsigned kOctet, unsigned kColumnPairs>
+ORT_MLAS_INLINE inline void MultiplyOctet(const int8_t* const (&rows)[RowPairs<kRows>::kCount],
+                                          const uint8x16_t (&b)[kColumnPairs],
+                                          int32x4_t (&acc)[RowPairs<kRows>::kCount][kColumnPairs]) {
+  ORT_MLAS_UNROLL
+  for (unsigned pair = 0; pair < RowPairs<kRows>::kCount; ++pair) {
+    const int8x16_t a = RowPairs<kRows>::template Load<kOctet>(rows[pair]);
     ORT_MLAS_UNROLL
-    for (unsigned j = 0; j < 2 * kVecs; ++j) b[j] = operand_of.template operator()<kOctet>(j);
-    ORT_MLAS_UNROLL
-    for (unsigned pair = 0; pair < Pairs::kCount; ++pair) {
-      const int8x16_t rows = Pairs::Load(a, a_stride, pair, kOctet);
-      ORT_MLAS_UNROLL
-      for (unsigned j = 0; j < 2 * kVecs; ++j) {
-        acc[pair][j] = vmmlaq_s32(acc[pair][j], rows, vreinterpretq_s8_u8(b[j]));
-      }
+    for (unsigned j = 0; j < kColumnPairs; ++j) {
+      acc[pair][j] = vmmlaq_s32(acc[pair][j], a, vreinterpretq_s8_u8(b[j]));
     }
-  };
-  [&]<unsigned... kOctet>(std::integer_sequence<unsigned, kOctet...>) {
-    (multiply.template operator()<kOctet>(), ...);
-  }(std::make_integer_sequence<unsigned, kOctets>());
+  }
 }
 
 // All of a block's products, added to `acc`.
 template <unsigned kRows, unsigned kVecs, bool kPanel, bool kOneUnit>
-inline void MultiplyBlock(const Layout& layout, const std::byte* block, size_t first_lane, const int8_t* a,
-                          size_t a_stride, int32x4_t (&acc)[RowPairs<kRows>::kCount][2 * kVecs]) {
-  constexpr size_t kA = RowPairs<kRows>::kRowsInOperand * kOctetK;  // bytes of A in an operand
-  if constexpr (kPanel) {
-    const std::byte* b = block + first_lane * kOctetK;
-    for (size_t octet = 0; octet < layout.block_len / kOctetK; octet += 2, b += 2 * kPanelOctetBytes, a += 2 * kA) {
-      MultiplyOctets<kRows, kVecs, 2>(a, a_stride, acc, [&]<unsigned kOctet>(unsigned j) {
-        return N::LoadCodes(b + kOctet * kPanelOctetBytes + j * 2 * kOctetK);
+ORT_MLAS_INLINE inline void MultiplyBlock(const Layout& layout, const std::byte* block, size_t first_lane,
+                                          const int8_t* a, size_t a_stride,
+                                          int32x4_t (&acc)[RowPairs<kRows>::kCount][2 * kVecs]) {
+  using Pairs = RowPairs<kRows>;
+  constexpr unsigned kStepOctets = Joined<kOneUnit>::kOctets;
+  constexpr size_t kStepBytes = kPanel ? kStepOctets * kPanelOctetBytes : Joined<kOneUnit>::kUnits * kUnitBytes;
+  const std::byte* b = block + first_lane * (kPanel ? kOctetK : kColumnBytes);
+  const int8_t* rows[Pairs::kCount];
+  ORT_MLAS_UNROLL
+  for (unsigned pair = 0; pair < Pairs::kCount; ++pair) rows[pair] = a + 2 * pair * a_stride;
+
+  const size_t block_len = kOneUnit ? kStepOctets * kOctetK : layout.block_len;
+  for (size_t k = 0; k < block_len; k += kStepOctets * kOctetK) {
+    uint8x16_t operands[2 * kVecs];
+    if constexpr (kPanel) {
+      ForEach<kStepOctets>([&]<unsigned kOctet>() ORT_MLAS_INLINE {
+        ForEach<2 * kVecs>([&]<unsigned kJ>() ORT_MLAS_INLINE {
+          operands[kJ] =
+              N::LoadCodesAt<kOctet % 2 * kPanelOctetBytes + kJ * 2 * kOctetK>(b + kOctet / 2 * 2 * kPanelOctetBytes);
+        });
+        MultiplyOctet<kRows, kOctet>(rows, operands, acc);
+      });
+    } else {
+      using Codes = Joined<kOneUnit>;
+      Codes codes[kVecs];
+      ForEach<kVecs>([&]<unsigned kV>()
+                         ORT_MLAS_INLINE { codes[kV] = Codes::template Load<kV * N::kLanes * kColumnBytes>(b); });
+      ForEach<kStepOctets>([&]<unsigned kOctet>() ORT_MLAS_INLINE {
+        ORT_MLAS_UNROLL
+        for (unsigned j = 0; j < 2 * kVecs; ++j) operands[j] = codes[j / 2].template Operand<kOctet>(j % 2);
+        MultiplyOctet<kRows, kOctet>(rows, operands, acc);
       });
     }
-  } else {
-    using Codes = Joined<kOneUnit>;
-    constexpr size_t kUnits = kOneUnit ? 1 : 2;
-    const std::byte* units = block + first_lane * kColumnBytes;
-    for (size_t unit = 0; unit < layout.units; unit += kUnits, units += kUnits * kUnitBytes, a += Codes::kOctets * kA) {
-      [&]<unsigned... kV>(std::integer_sequence<unsigned, kV...>) {
-        const Codes codes[kVecs] = {Codes(units + kV * N::kLanes * kColumnBytes)...};
-        MultiplyOctets<kRows, kVecs, Codes::kOctets>(a, a_stride, acc, [&]<unsigned kOctet>(unsigned j) {
-          return codes[j / 2].template Operand<kOctet>(j % 2);
-        });
-      }(std::make_integer_sequence<unsigned, kVecs>());
-    }
+    b += kStepBytes;
+    ORT_MLAS_UNROLL
+    for (unsigned pair = 0; pair < Pairs::kCount; ++pair) rows[pair] += kStepOctets * Pairs::kOperandBytes;
   }
 }
 
 template <unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel, bool kOneUnit>
-inline void MmlaTile(const Int8Args& t, size_t first_lane) {
+inline void MmlaTile(const Int8Args& args, size_t first_lane) {
   constexpr unsigned kPairs = RowPairs<kRows>::kCount;
-  const Layout& layout = *t.layout;
+  const Int8Args t = args;  // copies, so that fields stay in registers
+  const Layout layout = *t.layout;
   const size_t block_bytes = kPanel ? layout.panel_block_bytes : layout.block_bytes;
   const auto columns_from = [&](unsigned v) { return t.columns - first_lane - v * N::kLanes; };
   const auto c_at = [&](unsigned r, unsigned v) { return t.c + r * t.ldc + first_lane + v * N::kLanes; };
@@ -214,7 +236,7 @@ inline void MmlaTile(const Int8Args& t, size_t first_lane) {
 
 template <unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
 inline void MmlaTileOfBlock(const Int8Args& t, size_t first_lane) {
-  if (!kPanel && t.layout->units == 1) {
+  if (t.layout->units == 1) {
     MmlaTile<kRows, kVecs, kZeroPoints, kPanel, true>(t, first_lane);
   } else {
     MmlaTile<kRows, kVecs, kZeroPoints, kPanel, false>(t, first_lane);
@@ -280,17 +302,15 @@ void ArrangeRows(const int8_t* q0, const int8_t* q1, size_t block_len, size_t bl
 
 // Strip -> int8 panel of matrix operands (layout.h).
 void UnpackMmlaPanel(const std::byte* b, size_t blocks, const Layout& layout, std::byte* panel) {
-  const auto unpack = [&]<bool kOneUnit>(const std::byte* unit, std::byte* to) {
-    for (size_t v = 0; v < kStripColumns / N::kLanes; ++v, unit += N::kLanes * kColumnBytes, to += 4 * kOctetK) {
-      const Joined<kOneUnit> codes(unit);
-      [&]<unsigned... kOctet>(std::integer_sequence<unsigned, kOctet...>) {
-        const auto store = [&]<unsigned kO>() {
-          N::StoreCodes(to + kO * kPanelOctetBytes, codes.template Operand<kO>(0));
-          N::StoreCodes(to + kO * kPanelOctetBytes + 2 * kOctetK, codes.template Operand<kO>(1));
-        };
-        (store.template operator()<kOctet>(), ...);
-      }(std::make_integer_sequence<unsigned, Joined<kOneUnit>::kOctets>());
-    }
+  const auto unpack = [&]<bool kOneUnit>(const std::byte* units, std::byte* to) {
+    ForEach<kStripColumns / N::kLanes>([&]<unsigned kV>() {
+      const auto codes = Joined<kOneUnit>::template Load<kV * N::kLanes * kColumnBytes>(units);
+      ForEach<Joined<kOneUnit>::kOctets>([&]<unsigned kOctet>() {
+        for (unsigned j = 0; j < 2; ++j) {
+          N::StoreCodes(to + kOctet * kPanelOctetBytes + (2 * kV + j) * 2 * kOctetK, codes.template Operand<kOctet>(j));
+        }
+      });
+    });
   };
   for (size_t block = 0; block < blocks; ++block, b += layout.block_bytes, panel += layout.panel_block_bytes) {
     if (layout.units == 1) {

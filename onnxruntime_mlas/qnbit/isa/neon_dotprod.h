@@ -30,7 +30,9 @@ struct NeonDotProd : NeonVector {
   }
   template <int kBits>
   static Acc AddShifted(Acc low, Acc high) {
-    return vsraq_n_s32(low, high, kBits);
+    // Compilers take the intrinsic apart and add up in another order, which costs an operation.
+    __asm__("ssra %0.4s, %1.4s, %2" : "+w"(low) : "w"(high), "i"(kBits));
+    return low;
   }
 };
 

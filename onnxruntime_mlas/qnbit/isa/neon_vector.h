@@ -15,13 +15,23 @@
 namespace onnxruntime_mlas::qnbit {
 namespace {
 
+// Loads of weights, activations and what belongs to them, none of which changes while a kernel runs: so the assembly
+// names no memory operand, for which clang would keep an address of its own.
+//
+// LDUR is one micro-operation where LDR, LDP and LD1 take more per vector on Neoverse N1 and V2, which these loops
+// fill.
+template <int kOffset>
+inline uint8x16_t LoadUnscaled(const void* from) {
+  static_assert(-256 <= kOffset && kOffset < 256);
+  uint8x16_t loaded;
+  __asm__("ldur %q0, [%1, %2]" : "=w"(loaded) : "r"(from), "i"(kOffset));
+  return loaded;
+}
+
 // A load of its own wherever it is written: compilers would load once and copy, and a copy is a vector operation.
 inline int32x4_t LoadApart(const int32_t* from) {
-  struct Words {
-    int32_t words[4];
-  };
   int32x4_t loaded;
-  __asm__ volatile("ldr %q0, %1" : "=w"(loaded) : "m"(*reinterpret_cast<const Words*>(from)));
+  __asm__ volatile("ldur %q0, [%1]" : "=w"(loaded) : "r"(from));
   return loaded;
 }
 
@@ -30,6 +40,7 @@ alignas(16) constexpr int32_t kSumBiasWords[4] = {0x4B400000, 0x4B400000, 0x4B40
 
 struct NeonVector {
   static constexpr size_t kLanes = 4;
+  static constexpr unsigned kUnitsAtOnce = 4;
   static constexpr bool kShiftsBytes = true;
   using Codes = uint8x16_t;
   using Activations = int8x16_t;
@@ -41,13 +52,20 @@ struct NeonVector {
   };
 
   static Codes LoadCodes(const std::byte* from) { return vld1q_u8(reinterpret_cast<const uint8_t*>(from)); }
+  template <size_t kOffset>
+  static Codes LoadCodesAt(const std::byte* from) {
+    return LoadUnscaled<kOffset>(from);
+  }
   static void StoreCodes(std::byte* to, Codes x) { vst1q_u8(reinterpret_cast<uint8_t*>(to), x); }
   template <int kBits>
   static Codes ShiftDown(Codes x) {
     return vshrq_n_u8(x, kBits);
   }
   static Codes Mask(Codes x, uint8_t mask) { return vandq_u8(x, vdupq_n_u8(mask)); }
-  static Activations LoadActivations(const int8_t* a) { return vld1q_s8(a); }
+  template <size_t kOffset>
+  static Activations LoadActivations(const int8_t* a) {
+    return vreinterpretq_s8_u8(LoadUnscaled<kOffset>(a));
+  }
 
   static I32 LoadTerm(const ActivationBlock& block) { return LoadApart(block.term); }
   static F32 LoadScale(const ActivationBlock& block) { return vld1q_f32(block.scale); }

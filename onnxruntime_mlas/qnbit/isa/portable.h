@@ -18,8 +18,9 @@ namespace {
 
 struct Portable {
   static constexpr size_t kLanes = 16;
-  static constexpr bool kInt32Dots = true;    // Acc is I32; else Widen(Acc) and AddI32 exist, and an Acc holds few dots
-  static constexpr bool kShiftsBytes = true;  // ShiftDown brings zeros into every byte
+  static constexpr bool kInt32Dots = true;  // Acc is I32; else Widen(Acc) and AddI32 exist, and an Acc holds few dots
+  static constexpr unsigned kUnitsAtOnce = 1;  // units of a block that a tile's loop takes at a time
+  static constexpr bool kShiftsBytes = true;   // ShiftDown brings zeros into every byte
   // How planes are masked at M = 1 (tile_int8.h, PlaneInPlace): plane p is shifted down by kInPlaceShift[p] bits, then
   // its codes stand times 4^kInPlaceSet[p] and go to that one of kInPlaceSets sets of accumulators.
   static constexpr unsigned kInPlaceSets = 2;
@@ -52,6 +53,10 @@ struct Portable {
   }
 
   static Codes LoadCodes(const std::byte* from) { return LoadAs<Codes>(from); }
+  template <size_t kOffset>  // bytes; some ISAs load faster at a constant offset
+  static Codes LoadCodesAt(const std::byte* from) {
+    return LoadCodes(from + kOffset);
+  }
   static void StoreCodes(std::byte* to, const Codes& x) { std::memcpy(to, &x, sizeof(x)); }
   // Where !kShiftsBytes, bits shifted in from above are unspecified; callers mask.
   template <int kBits>
@@ -61,7 +66,10 @@ struct Portable {
   static Codes Mask(const Codes& x, uint8_t mask) {
     return Generate<Codes>([&](size_t i) { return static_cast<uint8_t>(x.values[i] & mask); });
   }
-  static Activations LoadActivations(const int8_t* a) { return a; }
+  template <size_t kOffset>
+  static Activations LoadActivations(const int8_t* a) {
+    return a + kOffset;
+  }
   template <unsigned kQuad>
   static QuadOfA Quad(Activations a) {
     return LoadAs<QuadOfA>(a + kQuad * kQuadK);

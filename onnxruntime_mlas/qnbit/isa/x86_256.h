@@ -13,6 +13,7 @@ namespace {
 
 struct X86Vector256 {
   static constexpr size_t kLanes = 8;
+  static constexpr unsigned kUnitsAtOnce = 1;
   static constexpr bool kShiftsBytes = false;
   // Two planes from each of two copies: a unit costs one shift and four ANDs, and int16 sums stay possible.
   static constexpr unsigned kInPlaceSets = 2;
@@ -26,6 +27,10 @@ struct X86Vector256 {
   using Activations = const int8_t*;
 
   static Codes LoadCodes(const std::byte* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); }
+  template <size_t kOffset>
+  static Codes LoadCodesAt(const std::byte* from) {
+    return LoadCodes(from + kOffset);
+  }
   static void StoreCodes(std::byte* to, Codes x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), x); }
   template <int kBits>
   static Codes ShiftDown(Codes x) {
@@ -37,7 +42,10 @@ struct X86Vector256 {
     return _mm256_castps_si256(_mm256_broadcast_ss(Floats(a + kQuad * kQuadK)));
   }
 
-  static Activations LoadActivations(const int8_t* a) { return a; }
+  template <size_t kOffset>
+  static Activations LoadActivations(const int8_t* a) {
+    return a + kOffset;
+  }
   static I32 LoadTerm(const ActivationBlock& block) { return BroadcastI32(block.term); }
   static F32 LoadScale(const ActivationBlock& block) { return BroadcastF32(block.scale); }
 

@@ -13,6 +13,7 @@ namespace {
 
 struct X86Vector512 {
   static constexpr size_t kLanes = 16;
+  static constexpr unsigned kUnitsAtOnce = 1;
   static constexpr bool kShiftsBytes = false;
   // As isa/x86_256.h.
   static constexpr unsigned kInPlaceSets = 2;
@@ -26,6 +27,10 @@ struct X86Vector512 {
   using Activations = const int8_t*;
 
   static Codes LoadCodes(const std::byte* from) { return _mm512_loadu_si512(from); }
+  template <size_t kOffset>
+  static Codes LoadCodesAt(const std::byte* from) {
+    return LoadCodes(from + kOffset);
+  }
   static void StoreCodes(std::byte* to, Codes x) { _mm512_storeu_si512(to, x); }
   template <int kBits>
   static Codes ShiftDown(Codes x) {
@@ -40,7 +45,10 @@ struct X86Vector512 {
     return _mm512_set1_epi32(quad);
   }
 
-  static Activations LoadActivations(const int8_t* a) { return a; }
+  template <size_t kOffset>
+  static Activations LoadActivations(const int8_t* a) {
+    return a + kOffset;
+  }
   static I32 LoadTerm(const ActivationBlock& block) { return BroadcastI32(block.term); }
   static F32 LoadScale(const ActivationBlock& block) { return BroadcastF32(block.scale); }
 
