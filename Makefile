@@ -24,7 +24,7 @@ SOURCES := CMakeLists.txt pyproject.toml README.md LICENSE \
 CPP_FILES = $(shell git ls-files '*.h' '*.cpp')
 PY_FOLDERS := python tests tools $(wildcard bench)
 
-.PHONY: help setup demo test bench check lint-python lint-cpp test-sanitizers test-x86-bed clean
+.PHONY: help setup demo test bench check lint-python lint-cpp test-sanitizers test-x86-bed test-arm64 wheels clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -54,13 +54,23 @@ setup: $(STAMPS)/build-requires $(STAMPS)/package
 demo: setup
 	$(PY) tools/demo.py --output $(BUILD)/demo.json
 
+# A run that PYTEST_ARGS narrows leaves the emulated ARM64 CPUs out.
 test: setup
 	ORT_MLAS_BUILD_DIR=$(BUILD)/wheel $(PY) -m pytest --hypothesis-profile=$(HYPOTHESIS_PROFILE) $(PYTEST_ARGS)
+	$(if $(PYTEST_ARGS),,$(PY) tools/arm64/run_tests.py)
 
-# Part of `make test` too: kernels of ISAs that this machine may lack, on emulated CPUs.
+# Parts of `make test`: kernels of ISAs that this machine may lack, on emulated CPUs.
 test-x86-bed: setup
 	$(PY) tools/x86_bed/bed.py build
 	$(PY) -m pytest $(PYTEST_ARGS) tests/x86_bed
+
+test-arm64: setup
+	$(PY) -m pytest $(PYTEST_ARGS) tests/arm64
+	$(PY) tools/arm64/run_tests.py
+
+# What a release consists of, for both processors, into dist/.
+wheels: setup
+	$(PY) tools/release/build_wheels.py
 
 bench: setup
 	$(VENV)/bin/ort-mlas bench --suite all --output $(BUILD)/bench

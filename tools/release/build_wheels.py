@@ -20,6 +20,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -156,7 +157,12 @@ def _only_wheel(folder: Path) -> Path:
 
 
 def _judge(python: Path, wheel: Path, target: Target) -> None:
-    """Refuses a wheel whose libraries need a newer glibc than GLIBC, or anything beside it."""
+    """Refuses a wheel whose libraries need a newer glibc than GLIBC, or anything beside it, or that
+    the target's Python doesn't load."""
+    with zipfile.ZipFile(wheel) as archive:
+        extensions = [name for name in archive.namelist() if re.search(r"/_native\..*so$", name)]
+    if [Path(name).name for name in extensions] != ["_native" + target.extension_suffix]:
+        raise ReleaseError(f"{wheel.name} holds {extensions}, not one {target.extension_suffix}")
     # `auditwheel repair --plat` knows only the platforms of the machine that it runs on.
     report = json.loads(_run(python, "-m", "auditwheel", "show", "--json", wheel))
     found = re.fullmatch(rf"manylinux_2_(\d+)_{target.processor}", report["overall_tag"])
