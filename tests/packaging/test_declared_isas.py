@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+import binaries
 import isa_support
 
 HASWELL = "processor\t: 0\nflags\t\t: fpu avx avx2 fma f16c\n"
@@ -44,6 +47,18 @@ def test_names_add_up_and_blanks_are_ignored() -> None:
 def test_unknown_name_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown ISA 'avx3'"):
         isa_support.parse_required("avx3", HASWELL)
+
+
+def test_workflows_declare_known_isas_and_always_the_portable_one() -> None:
+    declared = []
+    for workflow in (binaries.REPOSITORY / ".github/workflows").glob("*.yml"):
+        text = workflow.read_text(encoding="utf-8")
+        declared += re.findall(r"^ +isas: *(.+)$", text, re.MULTILINE)
+    assert len(declared) >= 5
+    for value in declared:
+        names = value.split(",")
+        assert isa_support.parse_required(value, "") == set(names)
+        assert names[0] == "portable"
 
 
 @pytest.mark.parametrize("isa", sorted(isa_support.required_isas()))
