@@ -3,6 +3,10 @@
 function(ort_mlas_add_isa_source target source)
   target_sources(${target} PRIVATE ${source})
   set(flags ${ARGN})
+  if(MSVC)
+    # clang-cl knows these flags, which are clang's own, behind a prefix.
+    list(TRANSFORM flags PREPEND "/clang:")
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC warns about its own AVX-512 headers, which pass deliberately undefined vectors (GCC bug 105593).
     list(APPEND flags -Wno-maybe-uninitialized)

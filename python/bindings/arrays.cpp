@@ -1,6 +1,5 @@
 #include "arrays.h"
 
-#include <cstdlib>
 #include <new>
 
 #include "onnxruntime_mlas/packed_buffer.h"
@@ -80,10 +79,9 @@ Extent ExtentOf(const py::array& array) {
 }
 
 py::array_t<uint8_t> AlignedBytes(size_t bytes) {
-  const size_t rounded = CeilDiv(bytes == 0 ? 1 : bytes, kPackedAlignment) * kPackedAlignment;
-  void* memory = std::aligned_alloc(kPackedAlignment, rounded);
-  if (memory == nullptr) throw std::bad_alloc();
-  py::capsule owner(memory, [](void* block) { std::free(block); });
+  constexpr std::align_val_t kAlignment{kPackedAlignment};
+  void* memory = ::operator new(bytes == 0 ? 1 : bytes, kAlignment);
+  py::capsule owner(memory, [](void* block) { ::operator delete(block, kAlignment); });
   return py::array_t<uint8_t>(static_cast<py::ssize_t>(bytes), static_cast<const uint8_t*>(memory), owner);
 }
 

@@ -9,7 +9,10 @@ from pathlib import Path
 from types import ModuleType
 
 EP_NAME = "MlasExecutionProvider"
-_LIBRARY_NAME = "libonnxruntime_providers_mlas.so"
+_LIBRARY_NAME = {
+    "darwin": "libonnxruntime_providers_mlas.dylib",
+    "win32": "onnxruntime_providers_mlas.dll",
+}.get(sys.platform, "libonnxruntime_providers_mlas.so")
 # The first version whose C API lets a library bring a provider.
 _MIN_ONNXRUNTIME = "1.23"
 _registration = threading.Lock()

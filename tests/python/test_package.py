@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import onnxruntime_ep_mlas as mlas
+import provider_file
 
 
 def test_names() -> None:
@@ -18,7 +19,7 @@ def test_names() -> None:
     path = Path(mlas.get_library_path())
     assert path.is_absolute()
     assert path.is_file()
-    assert path.name == "libonnxruntime_providers_mlas.so"
+    assert path.name == provider_file.NAME
     for name in mlas.__all__:
         assert getattr(mlas, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
@@ -59,6 +60,7 @@ import sys
 sys.modules["onnxruntime"] = None
 import numpy as np
 import onnxruntime_ep_mlas as mlas
+import provider_file
 print(mlas.quantize_weights(np.ones((32, 2), np.float32), algorithm="mse").dequantize().sum())
 print("onnxruntime_ep_mlas._native" in sys.modules)
 try:
@@ -84,6 +86,7 @@ old = types.ModuleType("onnxruntime")
 old.__version__ = "1.20.0"
 sys.modules["onnxruntime"] = old
 import onnxruntime_ep_mlas as mlas
+import provider_file
 try:
     mlas.register()
 except RuntimeError as error:

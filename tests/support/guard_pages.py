@@ -15,24 +15,33 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-PROT_NONE = 0
 PAGE = mmap.PAGESIZE
+
+
+def make_untouchable(address: int) -> None:
+    """Forbids every access to the page that starts at `address`."""
+    if sys.platform == "win32":
+        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+        no_access, before = 0x01, ctypes.c_ulong()
+        arguments = (ctypes.c_void_p(address), ctypes.c_size_t(PAGE), no_access)
+        if not kernel.VirtualProtect(*arguments, ctypes.byref(before)):
+            raise ctypes.WinError(ctypes.get_last_error())
+        return
+    prot_none = 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), prot_none) != 0:
+        raise OSError(ctypes.get_errno(), "mprotect")
 
 
 class FencedMemory:
     """Pages with an untouchable page on either side. Never unmapped: arrays may outlive it."""
 
     def __init__(self, size: int) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
         self.pages = max(1, -(-size // PAGE)) * PAGE
         self._map = mmap.mmap(-1, self.pages + 2 * PAGE)
         self.start = ctypes.addressof(ctypes.c_char.from_buffer(self._map)) + PAGE
         for fence in (self.start - PAGE, self.start + self.pages):
-            self._protect(fence)
-
-    def _protect(self, address: int) -> None:
-        if self._libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), PROT_NONE) != 0:
-            raise OSError(ctypes.get_errno(), "mprotect")
+            make_untouchable(fence)
 
     def view(self, offset: int, size: int) -> npt.NDArray[np.uint8]:
         """uint8 [size] that starts `offset` bytes after the first page's start."""

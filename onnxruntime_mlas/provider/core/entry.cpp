@@ -1,13 +1,18 @@
 // The two symbols that the library exports.
 #include "provider/core/factory.h"
+#include "provider/core/keep_loaded.h"
 #include "provider/core/ort.h"
 
 using onnxruntime_mlas::provider::CatchAll;
 using onnxruntime_mlas::provider::Factory;
 using onnxruntime_mlas::provider::kOrtApiVersion;
 
-// ORT_EXPORT of the headers is empty on Linux, and everything here is built hidden.
+// ORT_EXPORT of the headers is empty, and everything here is built hidden.
+#if defined(_WIN32)
+#define ORT_MLAS_EXPORT __declspec(dllexport)
+#else
 #define ORT_MLAS_EXPORT __attribute__((visibility("default")))
+#endif
 
 extern "C" {
 
@@ -21,6 +26,7 @@ ORT_MLAS_EXPORT OrtStatus* CreateEpFactories(const char* /*registered_name*/, co
         ORT_NOT_IMPLEMENTED, "MlasExecutionProvider needs ONNX Runtime 1.23 or later; upgrade onnxruntime");
   }
   Ort::InitApi(api);
+  onnxruntime_mlas::provider::KeepLoaded();
   return CatchAll([&] {
     if (max_factories < 1) {
       onnxruntime_mlas::provider::Fail(ORT_INVALID_ARGUMENT, "MlasExecutionProvider: no room for a provider factory");

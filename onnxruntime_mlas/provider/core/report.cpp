@@ -1,12 +1,18 @@
 #include "provider/core/report.h"
 
+#if defined(_WIN32)
+#include <process.h>
+#else
 #include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 
 #include "provider/core/ort.h"
 
@@ -56,9 +62,23 @@ std::string IsasJson(const IsaChoice& isas) {
          ", \"many_from\": " + std::to_string(isas.many_from) + "}";
 }
 
-[[noreturn]] void FailOnFile(const std::string& path, const char* verb, int error) {
+[[noreturn]] void FailOnFile(const std::string& path, const char* verb, std::error_code error) {
   Fail(ORT_FAIL,
-       std::string(kProviderName) + ": can't " + verb + " '" + path + "' for option 'report': " + std::strerror(error));
+       std::string(kProviderName) + ": can't " + verb + " '" + path + "' for option 'report': " + error.message());
+}
+
+// Of the last call into the C library that failed.
+std::error_code LastError() { return {errno, std::generic_category()}; }
+
+// ONNX Runtime passes options as UTF-8, which Windows' narrow file names are not.
+std::filesystem::path FromUtf8(const std::string& text) { return {std::u8string(text.begin(), text.end())}; }
+
+int ProcessId() {
+#if defined(_WIN32)
+  return _getpid();
+#else
+  return getpid();
+#endif
 }
 
 }  // namespace
@@ -95,20 +115,22 @@ void Report::Write() const {
   // Process and counter: sessions of several processes or threads may be told the same path.
   static std::atomic<unsigned> counter{0};
   const std::string temporary =
-      path_ + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
-  const std::string json = Json();
-  std::FILE* const file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) FailOnFile(temporary, "create", errno);
-  const bool written = std::fwrite(json.data(), 1, json.size(), file) == json.size();
-  const int write_error = errno;
-  if (std::fclose(file) != 0 || !written) {
-    const int error = written ? errno : write_error;
-    std::remove(temporary.c_str());
+      path_ + ".tmp." + std::to_string(ProcessId()) + "." + std::to_string(counter.fetch_add(1));
+  const std::filesystem::path temporary_file = FromUtf8(temporary);
+  std::ofstream file(temporary_file, std::ios::binary);
+  if (!file) FailOnFile(temporary, "create", LastError());
+  file << Json();
+  file.close();
+  std::error_code ignored;
+  if (!file) {
+    const std::error_code error = LastError();
+    std::filesystem::remove(temporary_file, ignored);
     FailOnFile(temporary, "write", error);
   }
-  if (std::rename(temporary.c_str(), path_.c_str()) != 0) {
-    const int error = errno;
-    std::remove(temporary.c_str());
+  std::error_code error;
+  std::filesystem::rename(temporary_file, FromUtf8(path_), error);
+  if (error) {
+    std::filesystem::remove(temporary_file, ignored);
     FailOnFile(path_, "replace", error);
   }
 }
