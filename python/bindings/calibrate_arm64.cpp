@@ -8,14 +8,12 @@ namespace {
 
 // Registers 0-23 accumulate: twenty-four independent chains cover a latency of 4 at six per cycle. 24 and 25 hold the
 // factors.
-#define ORT_MLAS_TWENTY_FOUR(STEP)                                                                                    \
-  STEP("0")                                                                                                           \
-  STEP("1")                                                                                                           \
-  STEP("2")                                                                                                           \
-  STEP("3")                                                                                                           \
-  STEP("4")                                                                                                           \
-  STEP("5") STEP("6") STEP("7") STEP("8") STEP("9") STEP("10") STEP("11") STEP("12") STEP("13") STEP("14") STEP("15") \
-      STEP("16") STEP("17") STEP("18") STEP("19") STEP("20") STEP("21") STEP("22") STEP("23")
+// clang-format off
+#define ORT_MLAS_TWENTY_FOUR(STEP)                                                    \
+  STEP("0") STEP("1") STEP("2") STEP("3") STEP("4") STEP("5") STEP("6") STEP("7")     \
+  STEP("8") STEP("9") STEP("10") STEP("11") STEP("12") STEP("13") STEP("14") STEP("15") \
+  STEP("16") STEP("17") STEP("18") STEP("19") STEP("20") STEP("21") STEP("22") STEP("23")
+// clang-format on
 constexpr unsigned kSteps = 24;
 
 #define ORT_MLAS_CLEAR(r) "movi v" r ".2d, #0\n\t"
