@@ -192,11 +192,11 @@ inline void Fp32Panel(const Fp32PanelArgs& t) {
   }
 }
 
-// A panel is kVecs vectors wide; those that are all padding are skipped by halves.
+// A panel is kVecs vectors wide; those that are all padding must be skipped: no part of them exists in C.
 template <class V, unsigned kRows, unsigned kVecs>
 void RunFp32Panel(const Fp32PanelArgs& t) {
   if constexpr (kVecs > 1) {
-    if (t.columns <= kVecs / 2 * V::kLanes) return RunFp32Panel<V, kRows, kVecs / 2>(t);
+    if (t.columns <= (kVecs - 1) * V::kLanes) return RunFp32Panel<V, kRows, kVecs - 1>(t);
   }
   Fp32Panel<V, kRows, kVecs>(t);
 }
