@@ -29,7 +29,7 @@ COMPUTES = ("int8", "fp32")
 class Expected:
     isas: tuple[str, ...]  # slowest first
     core: str
-    chosen: dict[int, str]  # ISA by M
+    chosen: dict[int, str]  # ISA of the int8 kernels, by M
 
 
 NEON = ("portable", "neon")
@@ -114,7 +114,8 @@ def test_chosen_kernels(name: str, m: int, answers: Mapping[str, Answer]) -> Non
         kernels = facts["kernels"][f"{compute} {m}"]
         assert kernels
         isas = {facts["isa_of_row"][kernel] for kernel in kernels}
-        assert isas == {CPUS[name].chosen[m]}, kernels
+        # Neither extension has float32 instructions, so FMLA of the baseline runs on every CPU.
+        assert isas == {CPUS[name].chosen[m] if compute == "int8" else "neon"}, kernels
 
 
 @pytest.mark.parametrize("name", CPUS)
