@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import os
-import platform
-import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,12 +13,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 @pytest.fixture(scope="session")
 def bed() -> ModuleType:
     """tools/arm64/bed.py, built."""
-    if platform.system() != "Linux" or platform.machine() != "x86_64":
-        pytest.skip("the ARM64 bed runs on x86-64 Linux")
-    if shutil.which("apt-get") is None:
-        pytest.skip("the ARM64 bed consists of Debian's packages; this system has no apt-get")
     from arm64 import bed as module
 
+    if why_not := module.why_not_here():
+        pytest.skip(why_not)
     module.build()
     return module
 

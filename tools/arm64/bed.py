@@ -15,6 +15,7 @@ import argparse
 import fcntl
 import hashlib
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -93,6 +94,15 @@ def cpu_named(name: str) -> Cpu:
         if cpu.name == name:
             return cpu
     raise BedError(f"no CPU '{name}'; the names are {', '.join(cpu.name for cpu in CPUS)}")
+
+
+def why_not_here() -> str:
+    """Why this machine can't have the bed; empty when it can."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return "the ARM64 bed runs on x86-64 Linux"
+    if shutil.which("apt-get") is None:
+        return "the ARM64 bed consists of Debian's packages; this system has no apt-get"
+    return ""
 
 
 # --- running -------------------------------------------------------------------------------------

@@ -49,14 +49,9 @@ WHOLE_CPU = "oryon"
 SHARES = 4  # of the whole run; more processes cost their start-up, fewer leave one to wait for
 PARALLEL = 2
 TIME_LIMIT = 3000.0
-COMMON = ("-q", "-p", "no:cacheprovider", "-m", "not uninstrumented")
-COMMON += (
-    "--durations=30",
-    "--hypothesis-profile=emulated",
-    "-p",
-    "oracle_exchange",
-    "-p",
-    "run_account",
+COMMON = (
+    *("-v", "--durations=20", "-p", "no:cacheprovider", "-m", "not uninstrumented"),
+    *("--hypothesis-profile=emulated", "-p", "oracle_exchange", "-p", "run_account"),
 )
 
 
@@ -87,6 +82,8 @@ def _execute(
     account = RUNS / f"{run.name}.json"
     account.unlink(missing_ok=True)
     environment |= {"RUN_SHARE": run.share, "RUN_ACCOUNT": str(account)}
+    # A crash would take the name of the test in a buffer with it.
+    environment |= {"PYTHONUNBUFFERED": "1"}
     start = time.monotonic()
     with run.log.open("w") as log:
         try:
@@ -243,6 +240,9 @@ def main() -> int:
     parser.add_argument("--cpu", action="append", metavar="CPU", help="a CPU; default: all")
     parser.add_argument("--whole", action="store_true", help="all tests on each of the CPUs")
     options = parser.parse_args()
+    if why_not := bed.why_not_here():
+        print(f"ARM64 tests under emulation: not run, {why_not}")
+        return 0
     try:
         bed.build()
         wheel = options.wheel or build_wheels.build_wheel(
