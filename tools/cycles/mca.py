@@ -15,7 +15,7 @@ from cycles.cores import Core
 from cycles.program import CyclesError
 
 # The difference of two runs leaves out how the pipeline fills and drains.
-_SHORT, _LONG = 100, 300
+_SHORT, _LONG = 50, 150
 # A bound that makes up this share of the cycles is called the bottleneck.
 _REACHED = 0.93
 
@@ -54,14 +54,14 @@ def substitute(core: Core, body: Sequence[str]) -> tuple[list[str], tuple[str, .
     return lines, tuple(reasons)
 
 
-def _analyse(core: Core, lines: Sequence[str], iterations: int) -> str:
+def _analyse(core: Core, lines: Sequence[str], iterations: int, *options: str) -> str:
     done = llvm.run(
         "llvm-mca",
         "-mtriple=aarch64",
         f"-mcpu={core.name}",
         f"-iterations={iterations}",
         "-instruction-info=false",
-        "-bottleneck-analysis",
+        *options,
         text="\n".join(lines) + "\n",
     )
     if done.returncode == 0:
@@ -128,7 +128,8 @@ def price(core: Core, body: Sequence[str]) -> Price:
     """
     llvm.fetch()
     lines, reasons = substitute(core, body)
-    short, long = (_analyse(core, lines, count) for count in (_SHORT, _LONG))
+    short = _analyse(core, lines, _SHORT)
+    long = _analyse(core, lines, _LONG, "-bottleneck-analysis")
     passages = _LONG - _SHORT
     cycles = (_number("Total Cycles", long) - _number("Total Cycles", short)) / passages
     micro_ops = _number("Total uOps", long) / _LONG

@@ -1,7 +1,8 @@
 // The ARM64 program whose executed instructions are counted and modelled: one kernel row, one shape, once.
 //
 //   probe rows                                    JSON: every row with the addresses of its kernel and its unpacking
-//   probe run ROW M N K BLOCK_LEN ZERO_POINTS     uniform | per_block | float
+//   probe run ROW M N K BLOCK_LEN ZERO_POINTS SCALES
+//                                                 uniform | per_block | float, fp16 | fp32
 //
 // Built static at fixed addresses, so that what `rows` says holds for every run.
 #include <cinttypes>
@@ -92,12 +93,16 @@ struct Model {
 };
 
 // Values are of no concern but for the kinds of scales and zero points that they make.
-void Fill(size_t n, size_t k, uint32_t block_len, const std::string& zero_points, Model* model) {
+void Fill(size_t n, size_t k, uint32_t block_len, const std::string& zero_points, const std::string& scales,
+          Model* model) {
   const size_t blocks = (k + block_len - 1) / block_len;
   model->codes.resize(n * blocks * block_len / 4);
   for (size_t i = 0; i < model->codes.size(); ++i) model->codes[i] = static_cast<uint8_t>(i * 37 + 11);
   model->scales.resize(n * blocks);
-  for (size_t i = 0; i < model->scales.size(); ++i) model->scales[i] = 0.5F + 0.125F * static_cast<float>(i % 5);
+  if (scales != "fp16" && scales != "fp32") Fail("scales '" + scales + "' are neither fp16 nor fp32");
+  // Fifths aren't representable in fp16.
+  const float step = scales == "fp16" ? 0.125F : 0.2F;
+  for (size_t i = 0; i < model->scales.size(); ++i) model->scales[i] = 0.5F + step * static_cast<float>(i % 5);
   qnbit::Weights& w = model->weights;
   w.n = n;
   w.k = k;
@@ -116,13 +121,14 @@ void Fill(size_t n, size_t k, uint32_t block_len, const std::string& zero_points
   }
 }
 
-void Run(const char* name, size_t m, size_t n, size_t k, uint32_t block_len, const std::string& zero_points) {
+void Run(const char* name, size_t m, size_t n, size_t k, uint32_t block_len, const std::string& zero_points,
+         const std::string& scales) {
   const mlas::KernelRow* row = mlas::FindKernel(name);
   if (row == nullptr) Fail(std::string("no kernel row '") + name + "'; `probe rows` lists them");
   const std::string reason = mlas::UnavailableReason(row->isa, mlas::HostCpuFeatures());
   if (!reason.empty()) Fail(std::string(name) + ": " + reason);
   Model model;
-  Fill(n, k, block_len, zero_points, &model);
+  Fill(n, k, block_len, zero_points, scales, &model);
   qnbit::PackedInfo info;
   Check(qnbit::PlanPack(model.weights, &info));
   for (const qnbit::Format format : {qnbit::Format::kQuad, qnbit::Format::kColumn}) {
@@ -158,11 +164,11 @@ int main(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "rows" && argc == 2) {
     PrintRows();
-  } else if (command == "run" && argc == 8) {
+  } else if (command == "run" && argc == 9) {
     Run(argv[2], NumberFrom(argv[3]), NumberFrom(argv[4]), NumberFrom(argv[5]),
-        static_cast<uint32_t>(NumberFrom(argv[6])), argv[7]);
+        static_cast<uint32_t>(NumberFrom(argv[6])), argv[7], argv[8]);
   } else {
-    Fail("usage: probe rows | run ROW M N K BLOCK_LEN uniform|per_block|float");
+    Fail("usage: probe rows | run ROW M N K BLOCK_LEN uniform|per_block|float fp16|fp32");
   }
   return 0;
 }

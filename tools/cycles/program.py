@@ -25,7 +25,8 @@ TARGET = "aarch64-linux-musl"
 # Has every feature that a row may need, but for pauth's slow cipher: nothing signs pointers.
 CPU = "max,pauth=off"
 # As CMakeLists.txt has them for every file, and at fixed addresses.
-FLAGS = ("-O3", "-DNDEBUG", "-std=c++20", "-ffp-contract=off", "-fno-pie", "-no-pie", "-static")
+_COMPILE_FLAGS = ("-O3", "-DNDEBUG", "-std=c++20", "-ffp-contract=off", "-fno-pie")
+_LINK_FLAGS = ("-no-pie", "-static")
 
 
 class CyclesError(RuntimeError):
@@ -61,6 +62,21 @@ def _zig() -> Path:
     return program
 
 
+def compile_object(name: str, source: Path, flags: Sequence[str]) -> Path:
+    """An object file from `source`.
+
+    Raises:
+        CyclesError: the compiler's messages.
+    """
+    BUILD.mkdir(parents=True, exist_ok=True)
+    result = BUILD / name
+    part = BUILD / f"part.{name}"
+    compiler = [_zig(), "c++", "-target", TARGET, *_COMPILE_FLAGS]
+    _run([*compiler, *flags, "-c", source, "-o", part], _environment())
+    part.rename(result)
+    return result
+
+
 def compile_program(name: str, sources: Sequence[Path], flags: Sequence[str]) -> Path:
     """A static program from `sources`.
 
@@ -70,7 +86,8 @@ def compile_program(name: str, sources: Sequence[Path], flags: Sequence[str]) ->
     BUILD.mkdir(parents=True, exist_ok=True)
     program = BUILD / name
     part = BUILD / f"{name}.part"
-    _run([_zig(), "c++", "-target", TARGET, *FLAGS, *flags, *sources, "-o", part], _environment())
+    compiler = [_zig(), "c++", "-target", TARGET, *_COMPILE_FLAGS, *_LINK_FLAGS]
+    _run([*compiler, *flags, *sources, "-o", part], _environment())
     part.rename(program)
     return program
 
