@@ -32,8 +32,8 @@ _ORYON_SUBSTITUTIONS = (
         "dot by element as the dot of whole vectors, as in every model that has both",
     ),
     Substitution(
-        re.compile(r"^([us]cvtf\s+v\d+\.4s, v\d+)\.4s$"),
-        r"fcvtl\1",
+        re.compile(r"^[us]cvtf(\s+v\d+\.4s, v\d+)\.4s$"),
+        r"fcvtl\1.4h",
         "vector SCVTF as FCVTL: all vector conversions that the model has take any pipe, 3 cycles",
     ),
     Substitution(

@@ -71,7 +71,7 @@ def compile_object(name: str, source: Path, flags: Sequence[str]) -> Path:
     BUILD.mkdir(parents=True, exist_ok=True)
     result = BUILD / name
     part = BUILD / f"part.{name}"
-    compiler = [_zig(), "c++", "-target", TARGET, *_COMPILE_FLAGS]
+    compiler: list[str | Path] = [_zig(), "c++", "-target", TARGET, *_COMPILE_FLAGS]
     _run([*compiler, *flags, "-c", source, "-o", part], _environment())
     part.rename(result)
     return result
@@ -86,7 +86,7 @@ def compile_program(name: str, sources: Sequence[Path], flags: Sequence[str]) ->
     BUILD.mkdir(parents=True, exist_ok=True)
     program = BUILD / name
     part = BUILD / f"{name}.part"
-    compiler = [_zig(), "c++", "-target", TARGET, *_COMPILE_FLAGS, *_LINK_FLAGS]
+    compiler: list[str | Path] = [_zig(), "c++", "-target", TARGET, *_COMPILE_FLAGS, *_LINK_FLAGS]
     _run([*compiler, *flags, *sources, "-o", part], _environment())
     part.rename(program)
     return program

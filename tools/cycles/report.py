@@ -71,14 +71,14 @@ def main() -> int:
     output: Path = options.output
     output.mkdir(parents=True, exist_ok=True)
     try:
-        counted = counts()
-        model.write_json(
-            output / "counts.json", [{**asdict(c), "per_mac": c.per_mac} for c in counted]
-        )
         modelled = list(models())
         model.write_estimates(output / "models.json", modelled)
         of_candidates = list(candidates.estimates("", CORES))
         model.write_estimates(output / "candidates.json", of_candidates)
+        counted = counts()
+        model.write_json(
+            output / "counts.json", [{**asdict(c), "per_mac": c.per_mac} for c in counted]
+        )
     except CyclesError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
