@@ -8,14 +8,7 @@
 #include "onnxruntime_mlas/kernel_registry.h"
 #include "onnxruntime_mlas/qnbit.h"
 #include "qnbit/layout.h"
-
-// Before a loop over a tile's rows or vectors. GCC keeps arrays of vectors in registers only when such loops are
-// unrolled before it splits arrays into scalars; left to itself it unrolls later and stores every accumulator in every
-// step.
-#define ORT_MLAS_UNROLL _Pragma("GCC unroll 16")
-
-// On the steps of a tile's loops: called out of line, a step would pass every accumulator through memory.
-#define ORT_MLAS_INLINE __attribute__((always_inline))
+#include "qnbit/unrolled.h"
 
 namespace onnxruntime_mlas::qnbit {
 

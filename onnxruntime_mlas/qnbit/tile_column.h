@@ -10,7 +10,6 @@
 #pragma once
 
 #include <type_traits>
-#include <utility>
 
 #include "qnbit/isa/neon_dotprod.h"
 #include "qnbit/kernels.h"
@@ -70,14 +69,11 @@ template <unsigned kPlane, unsigned kRows, unsigned kCount>
 ORT_MLAS_INLINE inline void DotVector(const std::byte* vector, const int8x16_t (&a)[kRows][kCount],
                                       int32x4_t (&acc)[kRows]) {
   const auto codes = D::LoadCodes(vector);
-  [&]<unsigned... kP>(std::integer_sequence<unsigned, kP...>) ORT_MLAS_INLINE {
-    const auto dot = [&]<unsigned kOne>() ORT_MLAS_INLINE {
-      const auto plane = Plane<D, kPlane + kOne>(codes);
-      ORT_MLAS_UNROLL
-      for (unsigned r = 0; r < kRows; ++r) acc[r] = Dot16(acc[r], plane, a[r][kOne]);
-    };
-    (dot.template operator()<kP>(), ...);
-  }(std::make_integer_sequence<unsigned, kCount>());
+  ForEach<kCount>([&]<unsigned kP>() ORT_MLAS_INLINE {
+    const auto plane = Plane<D, kPlane + kP>(codes);
+    ORT_MLAS_UNROLL
+    for (unsigned r = 0; r < kRows; ++r) acc[r] = Dot16(acc[r], plane, a[r][kP]);
+  });
 }
 
 // An even number of vectors of one column.
@@ -202,7 +198,7 @@ ORT_MLAS_INLINE inline void ColumnBlock(const Int8Args& t, const Layout& layout,
     }
   }
   const std::byte* zero_points = parameters + kStripColumns * layout.scale_bytes;
-  const auto run = [&]<unsigned kV>() ORT_MLAS_INLINE {
+  ForEach<kVecs>([&]<unsigned kV>() ORT_MLAS_INLINE {
     const size_t at = lane + kV * kColumns;
     int32x4_t sums[kRows];
     ColumnSums<Block, kIndex, kV * kColumns, kColumns>(t, layout.group_vectors, cursor, a, loaded, sums);
@@ -226,9 +222,7 @@ ORT_MLAS_INLINE inline void ColumnBlock(const Int8Args& t, const Layout& layout,
         c[r][kV] = D::Fma(D::Mul(D::LoadScale(m), D::ToFloat(D::LoadTerm(m))), offset, c[r][kV]);
       }
     }
-  };
-  [&]<unsigned... kV>(std::integer_sequence<unsigned, kV...>)
-      ORT_MLAS_INLINE { (run.template operator()<kV>(), ...); }(std::make_integer_sequence<unsigned, kVecs>());
+  });
 }
 
 // A function of its own: inlined into the loops over tiles, compilers would unroll those.
@@ -257,14 +251,11 @@ __attribute__((noinline)) void ColumnTile(const Int8Args& args, size_t lane) {
   }
   // The blocks of a group that exist, of which there are kGroupBlocks but in the last.
   const auto run_group = [&](size_t blocks) ORT_MLAS_INLINE {
-    [&]<unsigned... kIndex>(std::integer_sequence<unsigned, kIndex...>) ORT_MLAS_INLINE {
-      const auto run = [&]<unsigned kI>() ORT_MLAS_INLINE {
-        if (kI >= blocks) return;
-        ColumnBlock<Block, kI, kColumns>(t, layout, cursor, parameters + kI * layout.parameters_bytes, lane,
-                                         a + kI * layout.block_len, meta + kI, c);
-      };
-      (run.template operator()<kIndex>(), ...);
-    }(std::make_integer_sequence<unsigned, kGroupBlocks>());
+    ForEach<kGroupBlocks>([&]<unsigned kI>() ORT_MLAS_INLINE {
+      if (kI >= blocks) return;
+      ColumnBlock<Block, kI, kColumns>(t, layout, cursor, parameters + kI * layout.parameters_bytes, lane,
+                                       a + kI * layout.block_len, meta + kI, c);
+    });
   };
   size_t left = t.blocks;
   for (; left >= kGroupBlocks; left -= kGroupBlocks) {

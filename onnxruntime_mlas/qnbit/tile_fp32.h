@@ -7,8 +7,6 @@
 // point away. Bits 16 and up would reach the exponent, so they are read from a copy shifted down by 16.
 #pragma once
 
-#include <utility>
-
 #include "qnbit/kernels.h"
 
 namespace onnxruntime_mlas::qnbit {
@@ -118,9 +116,9 @@ inline void Fp32Fused(const Fp32FusedArgs& t, size_t first_vec) {
         }
       };
       if (t.k - k >= layout.unit_k) {
-        [&]<unsigned... kK>(std::integer_sequence<unsigned, kK...>) {
-          (multiply(k + kK, [&](auto codes, const auto& p) { return codes.template Weight<kK>(offsets, p); }), ...);
-        }(std::make_integer_sequence<unsigned, 16>());
+        ForEach<16>([&]<unsigned kK>() ORT_MLAS_INLINE {
+          multiply(k + kK, [&](auto codes, const auto& p) { return codes.template Weight<kK>(offsets, p); });
+        });
       } else {
         for (unsigned i = 0; i < t.k - k; ++i) {
           multiply(k + i, [&](auto codes, const auto& p) { return codes.Weight(i, offsets, p); });
@@ -219,9 +217,7 @@ inline void UnpackFp32(const std::byte* strip, const Layout& layout, float unifo
         V::StoreF32(reinterpret_cast<std::byte*>(panel + i * stride + lane), weight);
       };
       if (valid == 16) {
-        [&]<unsigned... kK>(std::integer_sequence<unsigned, kK...>) {
-          (store(kK, codes.template Weight<kK>(offsets, parameters)), ...);
-        }(std::make_integer_sequence<unsigned, 16>());
+        ForEach<16>([&]<unsigned kK>() ORT_MLAS_INLINE { store(kK, codes.template Weight<kK>(offsets, parameters)); });
       } else {
         for (unsigned i = 0; i < valid; ++i) store(i, codes.Weight(i, offsets, parameters));
       }

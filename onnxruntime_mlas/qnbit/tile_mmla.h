@@ -15,8 +15,6 @@
 // arithmetic is that of tile_int8.h, so results agree to the bit.
 #pragma once
 
-#include <utility>
-
 #include "qnbit/isa/neon_vector.h"
 #include "qnbit/kernels.h"
 #include "qnbit/tile_int8.h"
@@ -83,13 +81,6 @@ struct RowPairs {
     return N::LoadActivations<kOctet * kOperandBytes>(a);
   }
 };
-
-// step.operator()<i>() for i in [0, kCount).
-template <unsigned kCount, class Step>
-ORT_MLAS_INLINE inline void ForEach(Step&& step) {
-  [&]<unsigned... kI>(std::integer_sequence<unsigned, kI...>)
-      ORT_MLAS_INLINE { (step.template operator()<kI>(), ...); }(std::make_integer_sequence<unsigned, kCount>());
-}
 
 // acc[pair][column pair] += octet kOctet of the rows times the operands `b` of column pairs.
 template <unsigned kRows, unsigned kOctet, unsigned kColumnPairs>

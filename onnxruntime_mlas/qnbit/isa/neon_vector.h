@@ -40,6 +40,7 @@ alignas(16) constexpr int32_t kSumBiasWords[4] = {0x4B400000, 0x4B400000, 0x4B40
 
 struct NeonVector {
   static constexpr size_t kLanes = 4;
+  static constexpr bool kQuadsFromMemory = false;
   static constexpr unsigned kUnitsAtOnce = 4;
   static constexpr bool kShiftsBytes = true;
   using Codes = uint8x16_t;

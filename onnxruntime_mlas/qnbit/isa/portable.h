@@ -19,8 +19,9 @@ namespace {
 struct Portable {
   static constexpr size_t kLanes = 16;
   static constexpr bool kInt32Dots = true;  // Acc is I32; else Widen(Acc) and AddI32 exist, and an Acc holds few dots
-  static constexpr unsigned kUnitsAtOnce = 1;  // units of a block that a tile's loop takes at a time
-  static constexpr bool kShiftsBytes = true;   // ShiftDown brings zeros into every byte
+  static constexpr bool kQuadsFromMemory = true;  // Activations is a pointer
+  static constexpr unsigned kUnitsAtOnce = 1;     // units of a block that a tile's loop takes at a time
+  static constexpr bool kShiftsBytes = true;      // ShiftDown brings zeros into every byte
   // How planes are masked at M = 1 (tile_int8.h, PlaneInPlace): plane p is shifted down by kInPlaceShift[p] bits, then
   // its codes stand times 4^kInPlaceSet[p] and go to that one of kInPlaceSets sets of accumulators.
   static constexpr unsigned kInPlaceSets = 2;

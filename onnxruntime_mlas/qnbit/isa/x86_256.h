@@ -13,6 +13,7 @@ namespace {
 
 struct X86Vector256 {
   static constexpr size_t kLanes = 8;
+  static constexpr bool kQuadsFromMemory = true;
   static constexpr unsigned kUnitsAtOnce = 1;
   static constexpr bool kShiftsBytes = false;
   // Two planes from each of two copies: a unit costs one shift and four ANDs, and int16 sums stay possible.

@@ -13,6 +13,7 @@ namespace {
 
 struct X86Vector512 {
   static constexpr size_t kLanes = 16;
+  static constexpr bool kQuadsFromMemory = true;
   static constexpr unsigned kUnitsAtOnce = 1;
   static constexpr bool kShiftsBytes = false;
   // As isa/x86_256.h.
