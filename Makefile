@@ -24,7 +24,8 @@ SOURCES := CMakeLists.txt pyproject.toml README.md LICENSE \
 CPP_FILES = $(shell git ls-files '*.h' '*.cpp')
 PY_FOLDERS := python tests tools $(wildcard bench)
 
-.PHONY: help setup demo test bench check lint-python lint-cpp test-sanitizers test-x86-bed test-arm64 wheels clean
+.PHONY: help setup demo test bench check lint-python lint-cpp lint-workflows test-sanitizers test-x86-bed test-arm64 \
+  wheels clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -75,18 +76,22 @@ wheels: setup
 bench: setup
 	$(VENV)/bin/ort-mlas bench --suite all --output $(BUILD)/bench
 
-check: lint-python lint-cpp test-sanitizers
+check: lint-python lint-cpp lint-workflows test-sanitizers
 
 lint-python: $(STAMPS)/dev
 	$(PY) -m ruff check $(PY_FOLDERS)
 	$(PY) -m ruff format --check $(PY_FOLDERS)
 	$(PY) -m mypy
 
-# clang-tidy takes what the package is built from: its flags stand in the build's compile_commands.json.
+# clang-tidy takes what the package is built from on this processor, with the flags of that build.
 lint-cpp: $(STAMPS)/dev
 	$(VENV)/bin/clang-format --dry-run --Werror $(CPP_FILES)
-	printf '%s\n' $(filter onnxruntime_mlas/%.cpp python/%.cpp,$(CPP_FILES)) | \
+	sed -n 's/^ *"file": "\(.*\)",$$/\1/p' $(BUILD)/wheel/compile_commands.json | \
 	  xargs -P 2 -n 1 $(VENV)/bin/clang-tidy -p $(BUILD)/wheel --quiet
+
+# actionlint hands the scripts of `run:` to shellcheck, which it finds on PATH.
+lint-workflows: $(STAMPS)/dev
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/actionlint
 
 test-sanitizers: setup
 	tools/run_sanitized_tests.sh $(PY) $(BUILD)/sanitizers tests/kernels tests/provider
