@@ -15,7 +15,6 @@ namespace arm64_w2 {
   X(quad_r1c4_64_inplace, kQuad, kRows, 1, 4, 64, QuadDot<1, 4, 64, true>)                                      \
   X(quad_r1c8_64_inplace, kQuad, kRows, 1, 8, 64, QuadDot<1, 8, 64, true>)                                      \
   X(quad_r1c16_64_inplace, kQuad, kRows, 1, 16, 64, QuadDot<1, 16, 64, true>)                                   \
-  X(quad_r1c8_64_inplace_scvtf, kQuad, kRows, 1, 8, 64, QuadDot<1, 8, 64, true, Convert::kScvtf>)               \
   X(quad_r1c8_64_shift, kQuad, kRows, 1, 8, 64, QuadDot<1, 8, 64, false>)                                       \
   X(quad_r1c16_64_shift, kQuad, kRows, 1, 16, 64, QuadDot<1, 16, 64, false>)                                    \
   X(quad_r1c8_128_inplace, kQuad, kRows, 1, 8, 128, QuadDot<1, 8, 128, true>)                                   \
@@ -31,7 +30,6 @@ namespace arm64_w2 {
   X(quad_r2c16_64_shift, kQuad, kRows, 2, 16, 64, QuadDot<2, 16, 64, false>)                                    \
   X(quad_r4c4_64_inplace, kQuad, kRows, 4, 4, 64, QuadDot<4, 4, 64, true>)                                      \
   X(quad_r4c4_64_shift, kQuad, kRows, 4, 4, 64, QuadDot<4, 4, 64, false>)                                       \
-  X(quad_r4c4_64_shift_scvtf, kQuad, kRows, 4, 4, 64, QuadDot<4, 4, 64, false, Convert::kScvtf>)                \
   X(quad_r4c8_64_shift, kQuad, kRows, 4, 8, 64, QuadDot<4, 8, 64, false>)                                       \
   X(quad_r4c4_32_shift, kQuad, kRows, 4, 4, 32, QuadDot<4, 4, 32, false>)                                       \
   X(quad_r4c8_32_shift, kQuad, kRows, 4, 8, 32, QuadDot<4, 8, 32, false>)                                       \

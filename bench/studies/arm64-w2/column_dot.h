@@ -77,11 +77,10 @@ ALWAYS_INLINE void ColumnDot(const LoopArgs& t) {
           const int32x4_t total = vpaddq_s32(vpaddq_s32(sums[r][0], sums[r][0]), sums[r][0]);
           const float32x4_t b_scale =
               vcvt_f32_f16(vreinterpret_f16_u16(vld1_dup_u16(reinterpret_cast<const uint16_t*>(b + 256))));
-          c[r][g] = vfmaq_f32(c[r][g], ToFloat<Convert::kMagic>(total), vmulq_n_f32(b_scale, a_scale));
+          c[r][g] = vfmaq_f32(c[r][g], ToFloat(total), vmulq_n_f32(b_scale, a_scale));
         } else {
           const int32x4_t total = vpaddq_s32(vpaddq_s32(sums[r][0], sums[r][1]), vpaddq_s32(sums[r][2], sums[r][3]));
-          c[r][g] =
-              vfmaq_f32(c[r][g], ToFloat<Convert::kMagic>(total), vmulq_n_f32(HalfToFloat(b + 256 + 8 * g), a_scale));
+          c[r][g] = vfmaq_f32(c[r][g], ToFloat(total), vmulq_n_f32(HalfToFloat(b + 256 + 8 * g), a_scale));
         }
       }
     }

@@ -34,17 +34,7 @@ struct LoopArgs {
 inline constexpr int32_t kMagicBits = 0x4B400000;
 inline constexpr float kMagic = 12582912.0F;
 
-enum class Convert { kMagic, kScvtf };
-
-template <Convert kConvert>
-ALWAYS_INLINE float32x4_t ToFloat(int32x4_t sum) {
-  if constexpr (kConvert == Convert::kScvtf) {
-    // The starts carry the magic number in either case.
-    return vcvtq_f32_s32(vsubq_s32(sum, vdupq_n_s32(kMagicBits)));
-  } else {
-    return vsubq_f32(vreinterpretq_f32_s32(sum), vdupq_n_f32(kMagic));
-  }
-}
+ALWAYS_INLINE float32x4_t ToFloat(int32x4_t sum) { return vsubq_f32(vreinterpretq_f32_s32(sum), vdupq_n_f32(kMagic)); }
 
 // A load that the compiler can't replace by a copy of an earlier one: a copy takes a vector pipe, a load doesn't.
 ALWAYS_INLINE int32x4_t LoadAnew(const int32_t* p) {

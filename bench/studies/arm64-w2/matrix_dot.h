@@ -105,7 +105,7 @@ ALWAYS_INLINE void MatrixDot(const LoopArgs& t) {
         const float32x4_t a_scales = vld1q_f32(t.scales + 4 * (p * t.meta_stride + block));
         UNROLL for (unsigned q = 0; q < 2; ++q) {
           float32x4_t& c = tile.c[p][2 * v + q];
-          c = vfmaq_f32(c, ToFloat<Convert::kMagic>(sums[p][2 * v + q].Join()), vmulq_f32(a_scales, b_scales[q]));
+          c = vfmaq_f32(c, ToFloat(sums[p][2 * v + q].Join()), vmulq_f32(a_scales, b_scales[q]));
         }
       }
     }
@@ -141,7 +141,7 @@ ALWAYS_INLINE void MatrixDot16(const LoopArgs& t) {
           sum = vmmlaq_s32(sum, vld1q_s8(rows + 16), high);
           const float32x4_t a_scales = vld1q_f32(t.scales + 4 * (p * t.meta_stride + block));
           float32x4_t& c = tile.c[p][2 * v + q];
-          c = vfmaq_f32(c, ToFloat<Convert::kMagic>(sum), vmulq_f32(a_scales, b_scales[q]));
+          c = vfmaq_f32(c, ToFloat(sum), vmulq_f32(a_scales, b_scales[q]));
         }
       }
     }
@@ -177,7 +177,7 @@ ALWAYS_INLINE void MatrixPanelDot(const LoopArgs& t) {
       const float32x4_t a_scales = vld1q_f32(t.scales + 4 * (p * t.meta_stride + block));
       UNROLL for (unsigned q = 0; q < kColumnPairs; ++q) {
         const float32x4_t b_scales = vld1q_f32(scales + 4 * q);
-        tile.c[p][q] = vfmaq_f32(tile.c[p][q], ToFloat<Convert::kMagic>(sums[p][q]), vmulq_f32(a_scales, b_scales));
+        tile.c[p][q] = vfmaq_f32(tile.c[p][q], ToFloat(sums[p][q]), vmulq_f32(a_scales, b_scales));
       }
     }
   }

@@ -35,7 +35,7 @@ ALWAYS_INLINE void StoreTile(const LoopArgs& t, const float32x4_t (&c)[kRows][kV
   }
 }
 
-template <unsigned kRows, unsigned kColumns, unsigned kBlockLen, bool kInPlace, Convert kConvert = Convert::kMagic>
+template <unsigned kRows, unsigned kColumns, unsigned kBlockLen, bool kInPlace>
 ALWAYS_INLINE void QuadDot(const LoopArgs& t) {
   constexpr unsigned kVecs = kColumns / 4;
   constexpr unsigned kUnits = kBlockLen / 16;
@@ -74,7 +74,7 @@ ALWAYS_INLINE void QuadDot(const LoopArgs& t) {
     UNROLL for (unsigned v = 0; v < kVecs; ++v) b_scales[v] = HalfToFloat(b + kBlockLen * 4 + 8 * v);
     float32x4_t floats[kRows][kVecs];
     UNROLL for (unsigned r = 0; r < kRows; ++r) {
-      UNROLL for (unsigned v = 0; v < kVecs; ++v) floats[r][v] = ToFloat<kConvert>(sums[r][v].Join());
+      UNROLL for (unsigned v = 0; v < kVecs; ++v) floats[r][v] = ToFloat(sums[r][v].Join());
     }
     ScaleAccumulate(t, block, b_scales, floats, c);
   }
@@ -115,7 +115,7 @@ ALWAYS_INLINE void QuadPanelDot(const LoopArgs& t) {
     UNROLL for (unsigned v = 0; v < kVecs; ++v) b_scales[v] = vld1q_f32(scales + 4 * v);
     float32x4_t floats[kRows][kVecs];
     UNROLL for (unsigned r = 0; r < kRows; ++r) {
-      UNROLL for (unsigned v = 0; v < kVecs; ++v) floats[r][v] = ToFloat<Convert::kMagic>(sums[r][v]);
+      UNROLL for (unsigned v = 0; v < kVecs; ++v) floats[r][v] = ToFloat(sums[r][v]);
     }
     ScaleAccumulate(t, block, b_scales, floats, c);
   }
