@@ -15,9 +15,9 @@ struct Rule {
 };
 
 // MAC per cycle by static models at BlkLen 64 (bench/studies/arm64-w2.md), SDOT against SMMLA:
-//   M = 1   N2 13.0 : 9.5, V2 25.9 : 19.0, Oryon 26.9 : 14.8. Half of SMMLA's products are of a copy of the row.
+//   M = 1   N2 13.0 : 8.8, V2 25.9 : 17.7, Oryon 26.9 : 14.8. Half of SMMLA's products are of a copy of the row.
 //   M = 2   N2 16.0 : 19.0, V2 32.0 : 37.9, Oryon 32.5 : 29.7
-//   M = 4   N2 20.1 : 26.9, V2 40.2 : 53.9, Oryon 40.6 : 38.3
+//   M = 4   N2 20.0 : 26.9, V2 40.0 : 53.9, Oryon 40.6 : 38.3
 // Oryon issues SMMLA at half the rate of SDOT.
 constexpr Rule kRules[] = {
     {Isa::kNeonI8mm, CoreType::kOryon, IsaChoice::Only(Isa::kNeonDotProd)},
