@@ -1,6 +1,7 @@
 # What a user and a developer run. Every target sets up what it needs first and is quick when nothing changed.
 #   make demo    the main job, on a real model        make check   linters, types, sanitizers
 #   make test    all tests                             make bench   microbenchmarks
+#   make wheels  release wheels, x86-64 and ARM64      make cycles  models and counts of the ARM64 kernels
 # Variables: PYTHON (interpreter to start from), VENV, BUILD, CXX, PYTEST_ARGS.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -25,7 +26,7 @@ CPP_FILES = $(shell git ls-files '*.h' '*.cpp')
 PY_FOLDERS := python tests tools $(wildcard bench)
 
 .PHONY: help setup demo test bench check lint-python lint-cpp lint-workflows test-sanitizers test-x86-bed test-arm64 \
-  wheels clean
+  wheels cycles clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -75,6 +76,10 @@ wheels: setup
 
 bench: setup
 	$(VENV)/bin/ort-mlas bench --suite all --output $(BUILD)/bench
+
+# Models and counts of the ARM64 kernels, on no ARM64 machine.
+cycles: setup
+	$(PY) tools/cycles/report.py --output $(BUILD)/cycles/report
 
 check: lint-python lint-cpp lint-workflows test-sanitizers
 
