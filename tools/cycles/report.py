@@ -23,7 +23,7 @@ from cycles.model import Estimate
 from cycles.program import PROJECT, CyclesError
 from cycles.rows import Row, Weights
 
-# The cores that the study's figures were wanted for, for the parts of the grid that would be long on all.
+# The cores of which figures were wanted, for the parts of the grid that would be long on all.
 _FOUR = tuple(
     core for core in CORES if core.name in ("oryon-1", "neoverse-n1", "neoverse-n2", "neoverse-v2")
 )
