@@ -9,7 +9,7 @@ namespace onnxruntime_mlas::qnbit {
 namespace {
 
 constexpr KernelRow Row(const char* name, Isa isa, const char* compute, const char* path, unsigned rows,
-                        unsigned columns) {
+                        unsigned columns) noexcept {
   return {.family = "qnbit",
           .name = name,
           .isa = isa,
@@ -23,7 +23,7 @@ constexpr KernelRow Row(const char* name, Isa isa, const char* compute, const ch
 }
 
 template <class V, unsigned kRows, unsigned kVecs = kStripColumns / V::kLanes>
-constexpr QnbitKernel Int8FusedRow(const char* name, Isa isa) {
+constexpr QnbitKernel Int8FusedRow(const char* name, Isa isa) noexcept {
   return {Row(name, isa, "int8", "fused", kRows, kVecs * V::kLanes),
           ComputeType::kInt8,
           false,
@@ -31,7 +31,7 @@ constexpr QnbitKernel Int8FusedRow(const char* name, Isa isa) {
 }
 
 template <class V, unsigned kRows, unsigned kVecs = kStripColumns / V::kLanes>
-constexpr QnbitKernel Int8PanelRow(const char* name, Isa isa) {
+constexpr QnbitKernel Int8PanelRow(const char* name, Isa isa) noexcept {
   return {Row(name, isa, "int8", "panel", kRows, kVecs * V::kLanes),
           ComputeType::kInt8,
           true,
@@ -39,14 +39,14 @@ constexpr QnbitKernel Int8PanelRow(const char* name, Isa isa) {
 }
 
 constexpr QnbitKernel ColumnRow(const char* name, Isa isa, unsigned rows, unsigned columns,
-                                void (*run)(const Int8Args&)) {
+                                void (*run)(const Int8Args&)) noexcept {
   KernelRow row = Row(name, isa, "int8", "fused", rows, columns);
   row.format = "column";
   return {row, ComputeType::kInt8, false, {.run_int8 = run}};
 }
 
 template <class V, unsigned kRows, unsigned kVecs>
-constexpr QnbitKernel Fp32FusedRow(const char* name, Isa isa) {
+constexpr QnbitKernel Fp32FusedRow(const char* name, Isa isa) noexcept {
   return {Row(name, isa, "fp32", "fused", kRows, kVecs * V::kLanes),
           ComputeType::kFp32,
           false,
@@ -54,7 +54,7 @@ constexpr QnbitKernel Fp32FusedRow(const char* name, Isa isa) {
 }
 
 template <class V, unsigned kRows, unsigned kVecs = 2>
-constexpr QnbitKernel Fp32PanelRow(const char* name, Isa isa) {
+constexpr QnbitKernel Fp32PanelRow(const char* name, Isa isa) noexcept {
   return {Row(name, isa, "fp32", "panel", kRows, kVecs * V::kLanes),
           ComputeType::kFp32,
           true,
