@@ -60,7 +60,6 @@ import sys
 sys.modules["onnxruntime"] = None
 import numpy as np
 import onnxruntime_ep_mlas as mlas
-import provider_file
 print(mlas.quantize_weights(np.ones((32, 2), np.float32), algorithm="mse").dequantize().sum())
 print("onnxruntime_ep_mlas._native" in sys.modules)
 try:
@@ -86,7 +85,6 @@ old = types.ModuleType("onnxruntime")
 old.__version__ = "1.20.0"
 sys.modules["onnxruntime"] = old
 import onnxruntime_ep_mlas as mlas
-import provider_file
 try:
     mlas.register()
 except RuntimeError as error:
