@@ -180,7 +180,10 @@ def test_prepacked_layouts_are_declined(tmp_path: Path) -> None:
 def test_taken_and_declined_side_by_side(tmp_path: Path) -> None:
     rng = np.random.default_rng(49)
     ours = models.Node(cases.random_weights(rng, 64, 64, 32), name="w2", prefix="w2_")
-    theirs = models.Node(cases.random_weights(rng, 64, 64, 32, bits=4), name="w4", prefix="w4_")
+    # At level 0: stock int8 kernels round differently on each processor.
+    theirs = models.Node(
+        cases.random_weights(rng, 64, 64, 32, bits=4), accuracy_level=0, name="w4", prefix="w4_"
+    )
     model = models.make_model(
         [ours.node_proto("A", "T"), theirs.node_proto("T", "Y")],
         [models.value_info("A", ["M", 64])],
