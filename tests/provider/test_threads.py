@@ -62,6 +62,7 @@ def test_concurrent_runs(threads: int, run_time: tuple[str, ...], grouped: bool)
             future.result()
 
 
+@pytest.mark.uninstrumented
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the threads' CPU time from /proc")
 def test_intra_op_threads_are_used() -> None:
     """One run on two session threads spends CPU time on a thread other than the caller's."""
