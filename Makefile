@@ -26,7 +26,7 @@ CPP_FILES = $(shell git ls-files '*.h' '*.cpp')
 PY_FOLDERS := python tests tools $(wildcard bench)
 
 .PHONY: help setup demo test bench check lint-python lint-cpp lint-workflows test-sanitizers test-x86-bed test-arm64 \
-  wheels cycles clean
+  test-wheels wheels cycles clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -73,6 +73,10 @@ test-arm64: setup
 # What a release consists of, for both processors, into dist/.
 wheels: setup
 	$(PY) tools/release/build_wheels.py
+
+# The x86-64 one as it is installed; test-arm64 does the same for the other.
+test-wheels: setup
+	tools/release/run_wheel_tests.sh $(PY) $(BUILD)/wheel-tests tests/packaging/test_installed_files.py tests/provider
 
 bench: setup
 	$(VENV)/bin/ort-mlas bench --suite all --output $(BUILD)/bench
