@@ -326,8 +326,8 @@ def main() -> int:
             build()
             install(options.wheel)
         else:
-            build()
             cpu = cpu_named(options.cpu)
+            build()
             if options.command == "python":
                 words = python_command(cpu, *options.arguments)
                 environment = python_environment(cpu, environment=os.environ)
