@@ -100,7 +100,8 @@ class GemmRun {
         arrange_rows_(column_ ? nullptr : isa_.arrange_rows),
         row_group_(
             args.compute == ComputeType::kInt8 && arrange_rows_ != nullptr && tiles_.Tallest().tile_rows > 1 ? 2 : 1),
-        a_(args.a),
+        a_(static_cast<const float*>(args.a)),
+        c_(static_cast<float*>(args.c)),
         lda_(args.lda) {}
 
   static bool UsesPanel(const GemmArgs& args, const IsaKernels& isa) {
@@ -164,7 +165,7 @@ class GemmRun {
   }
 
   void Gather(size_t row) const {
-    const float* from = args_.a + row * args_.lda;
+    const float* from = static_cast<const float*>(args_.a) + row * args_.lda;
     float* to = reinterpret_cast<float*>(args_.workspace + workspace_.gathered) + row * workspace_.gathered_stride;
     for (size_t k = 0; k < info_.k; ++k) to[k] = args_.gather[k] < 0 ? 0.0f : from[args_.gather[k]];
   }
@@ -279,7 +280,7 @@ class GemmRun {
       const QnbitKernel& kernel = tiles_.TallestWithin(row_end - row);
       t.a = Quantized(row) + block_begin * layout_.block_len * GroupAt(row);
       t.meta = Meta(row) + block_begin;
-      t.c = args_.c + row * args_.ldc + strip * kStripColumns;
+      t.c = c_ + row * args_.ldc + strip * kStripColumns;
       kernel.run_int8(t);
       row += kernel.tile_rows;
     }
@@ -316,7 +317,7 @@ class GemmRun {
     for (size_t row = row_begin; row < row_end;) {
       const QnbitKernel& kernel = tiles.TallestWithin(row_end - row);
       t.a = a_ + row * lda_;
-      t.c = args_.c + row * args_.ldc + strip_begin * kStripColumns;
+      t.c = c_ + row * args_.ldc + strip_begin * kStripColumns;
       kernel.run_fp32_fused(t);
       row += kernel.tile_rows;
     }
@@ -349,7 +350,7 @@ class GemmRun {
           for (size_t row = pass; row < pass_end;) {
             const QnbitKernel& kernel = tiles.TallestWithin(pass_end - row);
             t.a = a_ + row * lda_ + k;
-            t.c = args_.c + row * args_.ldc + strip * kStripColumns;
+            t.c = c_ + row * args_.ldc + strip * kStripColumns;
             kernel.run_fp32_panel(t);
             row += kernel.tile_rows;
           }
@@ -371,6 +372,7 @@ class GemmRun {
   void (*const arrange_rows_)(const int8_t*, const int8_t*, size_t, size_t, int8_t*);
   const size_t row_group_;  // rows that stand together when quantised: 1 or 2
   const float* a_;          // fp32 rows, gathered when there is a gather
+  float* const c_;
   size_t lda_;
 };
 

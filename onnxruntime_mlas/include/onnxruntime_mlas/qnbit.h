@@ -34,8 +34,18 @@ enum class Format : uint8_t {
 };
 constexpr const char* NameOf(Format format) { return format == Format::kColumn ? "column" : "quad"; }
 
+inline constexpr uint32_t kBits[] = {2, 4, 8};
+
+// k that share a scale: powers of two from kMinBlockLen to MaxBlockLen(bits). int32 sums of a block can't overflow then.
+inline constexpr uint32_t kMinBlockLen = 16;
+constexpr uint32_t MaxBlockLen(uint32_t bits) { return bits == 2 ? 256 : 65536; }
+
 inline constexpr uint32_t kBlockLengths[] = {16, 32, 64, 128, 256};
 inline constexpr size_t kMaxBlockLen = 256;
+
+// Of A and C. Sums are float32 for each.
+enum class ElementType : uint8_t { kFloat32, kFloat16, kBFloat16 };
+constexpr size_t BytesOf(ElementType type) { return type == ElementType::kFloat32 ? 4 : 2; }
 
 // Weights in the operator's own layout (onnxruntime contrib operator com.microsoft::MatMulNBits). `k_blocks` is
 // ceil(k / block_len). Codes past k and unused bits of packed zero points may hold anything.
@@ -116,13 +126,14 @@ Status Regroup(const Weights& weights, const int32_t* g_idx, RegroupedWeights* o
 
 struct GemmArgs {
   size_t m = 0;
-  const float* a = nullptr;         // [m, lda], any alignment
-  size_t lda = 0;                   // floats; >= k, or with `gather` > every index in it
+  ElementType type = ElementType::kFloat32;  // of A and C
+  const void* a = nullptr;                   // [m, lda], any alignment
+  size_t lda = 0;                   // elements; >= k, or with `gather` > every index in it
   const int32_t* gather = nullptr;  // null, or [k] as from Regroup
   const PackedView* b = nullptr;
   const float* bias = nullptr;  // null, or [n]
-  float* c = nullptr;           // [m, ldc]; columns n.. of a row are left alone
-  size_t ldc = 0;               // floats; >= n
+  void* c = nullptr;            // [m, ldc]; columns n.. of a row are left alone
+  size_t ldc = 0;               // elements; >= n
   ComputeType compute = ComputeType::kInt8;
   Isa isa = Isa::kPortable;
   const KernelRow* kernel = nullptr;  // null: chosen by M; else this row, which must read b's format, does all whole
