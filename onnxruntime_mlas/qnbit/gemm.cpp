@@ -1,14 +1,16 @@
-// The driver: quantises A, splits the work by shape alone, and calls kernels.
+// The driver: prepares A, splits the work by shape alone, and calls kernels.
 //
 // A task owns a range of strips and rows of C and all of k for them, so no two tasks write the same element and a
 // row's sums are in k order however the work is split.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <string>
 
 #include "onnxruntime_mlas/qnbit.h"
 #include "qnbit/kernels.h"
+#include "qnbit/prepare.h"
 
 namespace onnxruntime_mlas::qnbit {
 namespace {
@@ -23,50 +25,18 @@ constexpr size_t kFp32RowsPerPass = 128;
 // Fewer multiply-adds than this are not worth a task of their own (about 20 us on one core).
 constexpr size_t kMinTaskWork = size_t{1} << 20;
 constexpr size_t kMaxTasks = 64;
-// Rows at a multiple of 4 KiB apart would share L1 sets.
-constexpr size_t kRowSkew = 64;
-
-size_t CeilDiv(size_t x, size_t y) { return x / y + (x % y != 0); }
-size_t RoundUp(size_t x, size_t y) { return CeilDiv(x, y) * y; }
-
-struct WorkspaceLayout {
-  size_t q_stride;  // bytes between quantised rows
-  size_t meta;      // offsets
-  size_t flags;
-  size_t gathered;
-  size_t gathered_stride;  // floats
-  size_t bytes;
-};
-
-WorkspaceLayout PlanWorkspace(const GemmArgs& args) {
-  const PackedInfo& info = args.b->info;
-  const size_t blocks = info.k_blocks();
-  WorkspaceLayout w{};
-  size_t end = 0;
-  if (args.compute == ComputeType::kInt8) {
-    w.q_stride = RoundUp(blocks * info.block_len, kPackedAlignment) + kRowSkew;
-    w.meta = RoundUp(args.m * w.q_stride, kPackedAlignment);
-    w.flags = w.meta + args.m * blocks * sizeof(ActivationBlock);
-    end = w.flags + args.m;
-  }
-  if (args.gather != nullptr) {
-    w.gathered = RoundUp(end, kPackedAlignment);
-    w.gathered_stride = RoundUp(info.k, kPackedAlignment / sizeof(float)) + kRowSkew / sizeof(float);
-    end = w.gathered + args.m * w.gathered_stride * sizeof(float);
-  }
-  w.bytes = RoundUp(end, kPackedAlignment);
-  return w;
-}
-
-// The kernels of one path, tallest first, of which none is taller than `row_limit`: `forced`, when not null, and those
-// below it.
+// The kernels of one width and path, tallest first, of which none is taller than `row_limit`: `forced`, when not null,
+// and those below it.
 class TileSet {
  public:
-  TileSet(std::span<const QnbitKernel> rows, bool panel, const KernelRow* forced, unsigned row_limit = ~0u) {
+  TileSet(std::span<const QnbitKernel> rows, uint32_t bits, bool panel, const KernelRow* forced,
+          unsigned row_limit = ~0u) {
     if (forced != nullptr) Add(static_cast<const QnbitKernel&>(*forced));
     for (const QnbitKernel& kernel : rows) {
       const unsigned below = count_ != 0 ? kernels_[count_ - 1]->tile_rows : ~0u;
-      if (kernel.panel == panel && kernel.tile_rows < below && kernel.tile_rows <= row_limit) Add(kernel);
+      if (kernel.bits == bits && kernel.panel == panel && kernel.tile_rows < below && kernel.tile_rows <= row_limit) {
+        Add(kernel);
+      }
     }
   }
   const QnbitKernel& TallestWithin(size_t rows) const {
@@ -93,27 +63,24 @@ class GemmRun {
         column_(info_.format == Format::kColumn),
         isa_(KernelsOf(args.isa)),
         int8_isa_(column_ && isa_.column_rows.empty() ? kPortableKernels : isa_),
-        workspace_(PlanWorkspace(args)),
+        width_(isa_.of(info_.bits)),
         panel_(UsesPanel(args, isa_)),
-        tiles_(RowsOf(args.compute), panel_, args.kernel),
-        fp32_rows_(isa_.fp32_rows, column_, nullptr, 1),
-        arrange_rows_(column_ ? nullptr : isa_.arrange_rows),
-        row_group_(
-            args.compute == ComputeType::kInt8 && arrange_rows_ != nullptr && tiles_.Tallest().tile_rows > 1 ? 2 : 1),
-        a_(static_cast<const float*>(args.a)),
-        c_(static_cast<float*>(args.c)),
-        lda_(args.lda) {}
+        tiles_(RowsOf(args.compute), info_.bits, panel_, args.kernel),
+        fp32_rows_(isa_.fp32_rows, info_.bits, column_, nullptr, 1),
+        rows_(args, layout_, isa_, int8_isa_, width_.code_offset, Arranges(),
+              Arranges() && args.compute == ComputeType::kInt8 && tiles_.Tallest().tile_rows > 1 ? 2 : 1) {}
 
   static bool UsesPanel(const GemmArgs& args, const IsaKernels& isa) {
     if (args.kernel != nullptr) return static_cast<const QnbitKernel*>(args.kernel)->panel;
     if (args.b->info.format == Format::kColumn) return args.compute == ComputeType::kFp32;
-    return args.m >= (args.compute == ComputeType::kInt8 ? isa.int8_panel_min_rows : isa.fp32_panel_min_rows);
+    const WidthKernels& width = isa.of(args.b->info.bits);
+    return args.m >= (args.compute == ComputeType::kInt8 ? width.int8_panel_min_rows : width.fp32_panel_min_rows);
   }
 
   const TileSet& tiles() const { return tiles_; }
 
   void Run() {
-    if (args_.gather != nullptr || args_.compute == ComputeType::kInt8) PrepareRows();
+    rows_.Prepare();
     const size_t work_per_strip = std::max<size_t>(1, args_.m * info_.k * kStripColumns);
     const size_t strip_group = panel_ && args_.compute == ComputeType::kFp32 ? isa_.fp32_panel_strips : 4;
     const size_t strips_per_task =
@@ -121,12 +88,15 @@ class GemmRun {
     const size_t strip_tasks = CeilDiv(layout_.strips, strips_per_task);
     // Narrow matrices are split by rows too.
     const size_t row_tasks = strip_tasks >= 8 ? 1 : std::max<size_t>(1, std::min(args_.m / 32, 16 / strip_tasks));
-    const size_t rows_per_task = RoundUp(CeilDiv(args_.m, row_tasks), row_group_);
+    const size_t rows_per_task = RoundUp(CeilDiv(args_.m, row_tasks), rows_.GroupAt(0));
     args_.parallel(strip_tasks * row_tasks, [&](size_t task) {
       const size_t strip = task % strip_tasks * strips_per_task;
       const size_t row = task / strip_tasks * rows_per_task;
       if (row >= args_.m) return;
-      RunTask(strip, std::min(strip + strips_per_task, layout_.strips), row, std::min(row + rows_per_task, args_.m));
+      const size_t strip_end = std::min(strip + strips_per_task, layout_.strips);
+      const size_t row_end = std::min(row + rows_per_task, args_.m);
+      RunTask(strip, strip_end, row, row_end);
+      rows_.FinishC(row, row_end, strip * kStripColumns, std::min(strip_end * kStripColumns, info_.n));
     });
   }
 
@@ -136,101 +106,7 @@ class GemmRun {
     return column_ ? int8_isa_.column_rows : isa_.int8_rows;
   }
 
-  int8_t* Quantized(size_t row) const { return reinterpret_cast<int8_t*>(args_.workspace) + row * workspace_.q_stride; }
-  ActivationBlock* Meta(size_t row) const {
-    return reinterpret_cast<ActivationBlock*>(args_.workspace + workspace_.meta) + row * layout_.blocks;
-  }
-  uint8_t& IsFp32Row(size_t row) const { return reinterpret_cast<uint8_t*>(args_.workspace + workspace_.flags)[row]; }
-
-  // Rows that stand together in the operand of a matrix instruction, as IsaKernels::arrange_rows leaves them.
-  size_t GroupAt(size_t row) const { return std::min(row_group_, args_.m - row); }
-
-  void PrepareRows() {
-    constexpr size_t kElementsPerTask = 32 * 1024;
-    const size_t rows_per_task = RoundUp(std::max<size_t>(1, kElementsPerTask / info_.k), row_group_);
-    if (args_.gather != nullptr) {
-      a_ = reinterpret_cast<float*>(args_.workspace + workspace_.gathered);
-      lda_ = workspace_.gathered_stride;
-    }
-    args_.parallel(CeilDiv(args_.m, rows_per_task), [&](size_t task) {
-      const size_t end = std::min((task + 1) * rows_per_task, args_.m);
-      for (size_t row = task * rows_per_task; row < end; row += row_group_) {
-        const size_t rows = GroupAt(row);
-        if (args_.gather != nullptr) {
-          for (size_t i = 0; i < rows; ++i) Gather(row + i);
-        }
-        if (args_.compute == ComputeType::kInt8) QuantizeRows(row, rows);
-      }
-    });
-  }
-
-  void Gather(size_t row) const {
-    const float* from = static_cast<const float*>(args_.a) + row * args_.lda;
-    float* to = reinterpret_cast<float*>(args_.workspace + workspace_.gathered) + row * workspace_.gathered_stride;
-    for (size_t k = 0; k < info_.k; ++k) to[k] = args_.gather[k] < 0 ? 0.0f : from[args_.gather[k]];
-  }
-
-  int32_t TermFactor() const {
-    switch (info_.zero_point_kind) {
-      case ZeroPointKind::kUniform:
-        return -static_cast<int32_t>(info_.uniform_zero_point);
-      case ZeroPointKind::kPerBlock:
-        return -1;
-      case ZeroPointKind::kFloat:
-        return 1;
-    }
-    return 1;
-  }
-
-  // A group of rows, chunk by chunk. A row that can't be quantised counts as zeros from its first block on.
-  void QuantizeRows(size_t row, size_t rows) const {
-    constexpr size_t kChunk = 64;  // blocks
-    alignas(kPackedAlignment) int8_t unarranged[2][kChunk * kMaxBlockLen];
-    float scales[2][kChunk];
-    int32_t sums[2][kChunk];
-    const int32_t factor = TermFactor();
-    const int32_t bias = info_.zero_point_kind == ZeroPointKind::kUniform ? int8_isa_.sum_bias : 0;
-    const auto quantize_row = [&](size_t i, size_t first, size_t count, int8_t* q) {
-      if (!IsFp32Row(row + i)) {
-        const size_t k = first * layout_.block_len;
-        if (isa_.quantize_row(a_ + (row + i) * lda_ + k, info_.k - k, layout_.block_len, count, q, scales[i],
-                              sums[i])) {
-          return true;
-        }
-        IsFp32Row(row + i) = 1;
-        return false;
-      }
-      std::memset(q, 0, count * layout_.block_len);
-      std::fill_n(scales[i], count, 0.0f);
-      std::fill_n(sums[i], count, 0);
-      return true;
-    };
-    for (size_t i = 0; i < rows; ++i) IsFp32Row(row + i) = 0;
-    for (size_t first = 0; first < layout_.blocks;) {
-      const size_t count = std::min(kChunk, layout_.blocks - first);
-      int8_t* to = Quantized(row) + first * layout_.block_len * rows;
-      bool quantized = true;
-      for (size_t i = 0; i < rows; ++i) {
-        quantized &= quantize_row(i, first, count, arrange_rows_ != nullptr ? unarranged[i] : to);
-      }
-      if (!quantized) {
-        first = 0;
-        continue;
-      }
-      if (arrange_rows_ != nullptr) {
-        arrange_rows_(unarranged[0], rows == 2 ? unarranged[1] : nullptr, layout_.block_len, count, to);
-      }
-      ActivationBlock* meta = Meta(row) + first;
-      for (size_t block = 0; block < count; ++block) {
-        for (size_t lane = 0; lane < kActivationLanes; ++lane) {
-          const size_t i = lane * rows / kActivationLanes;
-          meta[block].term[lane] = factor * sums[i][block] + bias;
-          meta[block].scale[lane] = scales[i][block];
-        }
-      }
-      first += count;
-    }
-  }
+  bool Arranges() const { return !column_ && isa_.arrange_rows != nullptr; }
 
   void RunTask(size_t strip_begin, size_t strip_end, size_t row_begin, size_t row_end) const {
     if (args_.compute == ComputeType::kFp32) {
@@ -249,7 +125,7 @@ class GemmRun {
       }
     }
     for (size_t row = row_begin; row < row_end; ++row) {
-      if (!IsFp32Row(row)) continue;
+      if (!rows_.IsFp32Row(row)) continue;
       if (column_) {
         RunFp32Panels(fp32_rows_, strip_begin, strip_end, row, row + 1);
       } else {
@@ -268,19 +144,19 @@ class GemmRun {
                     size_t row_end) const {
     Int8Args t{};
     t.b = b;
-    t.a_stride = workspace_.q_stride;
+    t.a_stride = rows_.q_stride();
     t.meta_stride = layout_.blocks;
     t.blocks = block_end - block_begin;
     t.layout = &layout_;
-    t.ldc = args_.ldc;
+    t.ldc = rows_.c_stride();
     t.columns = std::min(kStripColumns, ColumnsFrom(strip));
     t.first = block_begin == 0;
     t.bias = BiasFrom(strip, block_end == layout_.blocks);
     for (size_t row = row_begin; row < row_end;) {
       const QnbitKernel& kernel = tiles_.TallestWithin(row_end - row);
-      t.a = Quantized(row) + block_begin * layout_.block_len * GroupAt(row);
-      t.meta = Meta(row) + block_begin;
-      t.c = c_ + row * args_.ldc + strip * kStripColumns;
+      t.a = rows_.Quantized(row) + block_begin * layout_.block_len * rows_.GroupAt(row);
+      t.meta = rows_.Meta(row) + block_begin;
+      t.c = rows_.C(row) + strip * kStripColumns;
       kernel.run_int8(t);
       row += kernel.tile_rows;
     }
@@ -294,8 +170,8 @@ class GemmRun {
       for (size_t block = 0; block < layout_.blocks; block += panel_blocks) {
         const size_t block_end = std::min(block + panel_blocks, layout_.blocks);
         for (size_t strip = strip_begin; strip < strip_end; ++strip) {
-          isa_.unpack_int8_panel(args_.b->payload + layout_.block_offset(strip, block), block_end - block, layout_,
-                                 panel);
+          width_.unpack_int8_panel(args_.b->payload + layout_.block_offset(strip, block), block_end - block, layout_,
+                                   panel);
           RunInt8Tiles(panel, strip, block, block_end, pass, pass_end);
         }
       }
@@ -309,15 +185,15 @@ class GemmRun {
     t.strips = strip_end - strip_begin;
     t.layout = &layout_;
     t.uniform_zero_point = static_cast<float>(info_.uniform_zero_point);
-    t.lda = lda_;
+    t.lda = rows_.float_stride();
     t.k = info_.k;
-    t.ldc = args_.ldc;
+    t.ldc = rows_.c_stride();
     t.columns = std::min(t.strips * kStripColumns, ColumnsFrom(strip_begin));
     t.bias = BiasFrom(strip_begin, true);
     for (size_t row = row_begin; row < row_end;) {
       const QnbitKernel& kernel = tiles.TallestWithin(row_end - row);
-      t.a = a_ + row * lda_;
-      t.c = c_ + row * args_.ldc + strip_begin * kStripColumns;
+      t.a = rows_.Floats(row);
+      t.c = rows_.C(row) + strip_begin * kStripColumns;
       kernel.run_fp32_fused(t);
       row += kernel.tile_rows;
     }
@@ -325,15 +201,15 @@ class GemmRun {
 
   void RunFp32Panels(const TileSet& tiles, size_t strip_begin, size_t strip_end, size_t row_begin,
                      size_t row_end) const {
-    const auto unpack = column_ ? UnpackColumnFp32Panel : isa_.unpack_fp32_panel;
+    const auto unpack = column_ ? UnpackColumnFp32Panel : width_.unpack_fp32_panel;
     alignas(kPackedAlignment) float panel[kFp32PanelBytes / sizeof(float)];
     const size_t group = isa_.fp32_panel_strips;
     const size_t panel_k = kFp32PanelBytes / sizeof(float) / (group * kStripColumns);
     Fp32PanelArgs t{};
     t.panel = panel;
     t.panel_stride = group * kStripColumns;
-    t.lda = lda_;
-    t.ldc = args_.ldc;
+    t.lda = rows_.float_stride();
+    t.ldc = rows_.c_stride();
     for (size_t pass = row_begin; pass < row_end; pass += kFp32RowsPerPass) {
       const size_t pass_end = std::min(pass + kFp32RowsPerPass, row_end);
       for (size_t k = 0; k < info_.k; k += panel_k) {
@@ -349,8 +225,8 @@ class GemmRun {
           t.bias = BiasFrom(strip, k_end == info_.k);
           for (size_t row = pass; row < pass_end;) {
             const QnbitKernel& kernel = tiles.TallestWithin(pass_end - row);
-            t.a = a_ + row * lda_ + k;
-            t.c = c_ + row * args_.ldc + strip * kStripColumns;
+            t.a = rows_.Floats(row) + k;
+            t.c = rows_.C(row) + strip * kStripColumns;
             kernel.run_fp32_panel(t);
             row += kernel.tile_rows;
           }
@@ -365,15 +241,11 @@ class GemmRun {
   const bool column_;  // the packed format
   const IsaKernels& isa_;
   const IsaKernels& int8_isa_;  // whose int8 kernels run
-  const WorkspaceLayout workspace_;
+  const WidthKernels& width_;
   const bool panel_;
   const TileSet tiles_;
   const TileSet fp32_rows_;  // for the rows of an int8 run that can't be quantised
-  void (*const arrange_rows_)(const int8_t*, const int8_t*, size_t, size_t, int8_t*);
-  const size_t row_group_;  // rows that stand together when quantised: 1 or 2
-  const float* a_;          // fp32 rows, gathered when there is a gather
-  float* const c_;
-  size_t lda_;
+  const PreparedRows rows_;
 };
 
 Status CheckKernel(const GemmArgs& args) {
@@ -424,7 +296,9 @@ Status Check(const GemmArgs& args) {
 
 }  // namespace
 
-size_t WorkspaceBytes(const GemmArgs& args) { return args.m == 0 ? 0 : PlanWorkspace(args).bytes; }
+size_t WorkspaceBytes(const GemmArgs& args) {
+  return args.m == 0 ? 0 : PlanWorkspace(args, LayoutOf(args.b->info)).bytes;
+}
 
 Status Gemm(const GemmArgs& args) {
   ORT_MLAS_RETURN_IF_ERROR(Check(args));
@@ -446,13 +320,35 @@ std::vector<const KernelRow*> KernelsFor(const GemmArgs& args) {
 void QuantizeActivations(Isa isa, size_t m, size_t k, uint32_t block_len, const float* a, size_t lda, int8_t* q,
                          float* scales, int32_t* sums, uint8_t* fp32_rows) {
   const size_t blocks = CeilDiv(k, block_len);
+  const size_t part_len = std::min<size_t>(block_len, kMaxPartLen);
+  const size_t block_parts = block_len / part_len;
+  constexpr size_t kMaxParts = MaxBlockLen(8) / kMaxPartLen;
+  const auto quantize_row = KernelsOf(isa).activations.quantize_row[static_cast<size_t>(ElementType::kFloat32)];
+  std::memset(q, 0, m * blocks * block_len);
   for (size_t row = 0; row < m; ++row) {
-    int8_t* row_q = q + row * blocks * block_len;
-    const bool quantized = KernelsOf(isa).quantize_row(a + row * lda, k, block_len, blocks, row_q,
-                                                       scales + row * blocks, sums + row * blocks);
+    bool quantized = true;
+    for (size_t block = 0; block < blocks; ++block) {
+      float part_scales[kMaxParts];
+      int32_t part_sums[kMaxParts];
+      const size_t first = block * block_parts;
+      const size_t parts = std::min(block_parts, CeilDiv(k, part_len) - first);
+      const size_t index = row * blocks + block;
+      quantized = quantize_row({.a = a + row * lda,
+                                .k = k,
+                                .block_len = block_len,
+                                .part_len = part_len,
+                                .first = first,
+                                .parts = parts,
+                                .q = q + index * block_len,
+                                .scales = part_scales,
+                                .sums = part_sums});
+      if (!quantized) break;
+      scales[index] = part_scales[0];
+      sums[index] = std::accumulate(part_sums, part_sums + parts, 0);
+    }
     fp32_rows[row] = !quantized;
     if (!quantized) {
-      std::fill_n(row_q, blocks * block_len, int8_t{0});
+      std::memset(q + row * blocks * block_len, 0, blocks * block_len);
       std::fill_n(scales + row * blocks, blocks, 0.0f);
       std::fill_n(sums + row * blocks, blocks, 0);
     }

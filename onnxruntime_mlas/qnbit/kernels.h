@@ -19,6 +19,14 @@ inline constexpr size_t kActivationLanes = 4;
 inline constexpr size_t kActivationLanes = 1;
 #endif
 
+// How planes of a unit are masked at M = 1 (tile_int8.h, PlaneInPlace): plane p is shifted down by shift[p] bits, then
+// its codes stand times 2^(bits * set[p]) and go to that one of `sets` sets of accumulators.
+struct InPlaceRule {
+  unsigned sets;
+  int shift[4];
+  unsigned set[4];
+};
+
 // One block of one quantised row of A, repeated in every lane; of a row pair (IsaKernels::arrange_rows), the first row
 // in the lower half of the lanes and the second in the upper.
 struct ActivationBlock {
@@ -83,32 +91,59 @@ struct QnbitKernel : KernelRow {
   };
 };
 
-// Everything the driver needs of one ISA. Tables are constant-initialised: nothing of an ISA's translation unit may
-// run on a machine that lacks it, not even a static initialiser.
-struct IsaKernels {
-  // Of one path: falling tile_rows down to 1. Where several are equally tall, the first is chosen and the others run by
-  // name only.
-  std::span<const QnbitKernel> int8_rows;
-  std::span<const QnbitKernel> fp32_rows;         // may be another ISA's that this one includes
-  std::span<const QnbitKernel> column_rows = {};  // int8 kernels of column buffers; empty: the portable ones serve
+// A row of A to be quantised: parts [first, first + parts) of it (layout.h).
+struct QuantizeArgs {
+  const void* a;     // the row
+  size_t k;          // that exist of it, the rest counts as 0
+  size_t block_len;  // k that share a scale
+  size_t part_len;   // k that share a sum; divides block_len
+  size_t first;
+  size_t parts;
+  int8_t* q;  // [parts * part_len], and so on: from `first` on
+  float* scales;
+  int32_t* sums;
+};
 
-  // Quantises `blocks` whole blocks of one row; k is what exists of it, the rest counts as 0. False when the row must
-  // be computed as kFp32.
-  bool (*quantize_row)(const float* a, size_t k, size_t block_len, size_t blocks, int8_t* q, float* scales,
-                       int32_t* sums);
+// What is done to A and C, by ElementType.
+struct ActivationKernels {
+  // False when the row must be computed as kFp32.
+  bool (*quantize_row[kElementTypes])(const QuantizeArgs& args);
+  // From and to float32, half to even; null for kFloat32.
+  void (*widen[kElementTypes])(const void* from, size_t count, float* to);
+  void (*narrow[kElementTypes])(const float* from, size_t count, void* to);
+};
+
+// What an ISA has for one width of weights.
+struct WidthKernels {
   // Unpacks `blocks` blocks of one strip into an int8 panel.
   void (*unpack_int8_panel)(const std::byte* b, size_t blocks, const Layout& layout, std::byte* panel);
   // Dequantises k in [k_begin, k_end) of one strip, k_begin a multiple of a unit, to panel[(k - k_begin) * stride].
   void (*unpack_fp32_panel)(const std::byte* strip, const Layout& layout, float uniform_zero_point, size_t k_begin,
                             size_t k_end, float* panel, size_t stride);
+  int32_t code_offset;         // what int8 kernels' codes are less than the weights' (kCodeOffset of the vocabulary)
+  size_t int8_panel_min_rows;  // from this M on, unpacking a panel once beats unpacking in registers
+  size_t fp32_panel_min_rows;
+};
+
+// Everything the driver needs of one ISA. Tables are constant-initialised: nothing of an ISA's translation unit may
+// run on a machine that lacks it, not even a static initialiser.
+struct IsaKernels {
+  // Of one width and path: falling tile_rows down to 1. Where several are equally tall, the first is chosen and the
+  // others run by name only.
+  std::span<const QnbitKernel> int8_rows;
+  std::span<const QnbitKernel> fp32_rows;         // may be another ISA's that this one includes
+  std::span<const QnbitKernel> column_rows = {};  // int8 kernels of column buffers; empty: the portable ones serve
+
+  WidthKernels widths[3];  // of 2, 4 and 8 bits
+  const WidthKernels& of(uint32_t bits) const { return widths[bits == 2 ? 0 : bits == 4 ? 1 : 2]; }
+
+  ActivationKernels activations;
 
   // Null, or brings int8 rows into the operand order of matrix instructions: `blocks` whole blocks of two quantised
   // rows, q1 null for a row on its own, to 2 * block_len or block_len bytes a block (layout.h).
-  void (*arrange_rows)(const int8_t* q0, const int8_t* q1, size_t block_len, size_t blocks, int8_t* to);
+  void (*arrange_rows)(const int8_t* q0, const int8_t* q1, const Layout& layout, size_t blocks, int8_t* to);
 
-  int32_t sum_bias;            // int32 sums are kept plus this (kSumBias of the vocabulary)
-  size_t int8_panel_min_rows;  // from this M on, unpacking a panel once beats unpacking in registers
-  size_t fp32_panel_min_rows;
+  int32_t sum_bias;          // int32 sums are kept plus this (kSumBias of the vocabulary)
   size_t fp32_panel_strips;  // strips side by side in an fp32 panel
 };
 

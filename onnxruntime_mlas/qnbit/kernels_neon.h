@@ -5,7 +5,7 @@
 
 namespace onnxruntime_mlas::qnbit {
 
-inline constexpr size_t kNeonFp32RowCount = 6;
+inline constexpr size_t kNeonFp32RowCount = 18;
 extern const QnbitKernel kNeonFp32Rows[kNeonFp32RowCount];
 
 }  // namespace onnxruntime_mlas::qnbit

@@ -10,6 +10,7 @@
 //                 uniform: none; per block: 16 bytes; float: 16 fp32
 //   unit      = 64 bytes = 16 columns x 4 bytes, covering 4P consecutive k, P = 8 / bits planes.
 //               Byte j of column c holds the codes of k = 4p + j at bits [bits * p, bits * (p + 1)), p < P.
+//               Codes of 8 bits stand less 128, as signed dot products take them.
 //
 //                      column 0          column 1      ...    column 15
 //               +---+---+---+---+---+---+---+---+-- ... --+---+---+---+---+
@@ -21,8 +22,12 @@
 // Shifted down by bits * p and masked, a unit is plane p: 16 columns x 4 neighbouring k, the operand of one 4-way dot
 // instruction against 4 bytes of A broadcast to all lanes.
 //
-// Column format, the baseline that the quad format is measured against: a vector holds one column, whose sum stands in
-// all lanes of its accumulator and is added up at the end of every block.
+// A block longer than MaxPartLen is stored as parts of that length, each with the block's scale and zero point: below,
+// and in kernels, "block" means a part. So 16-bit products are enough for zero points, and sums stay below 2^22 in
+// magnitude, which NEON's conversion to float relies on (isa/neon_vector.h).
+//
+// Column format, of 2 bits only, the baseline that the quad format is measured against: a vector holds one column,
+// whose sum stands in all lanes of its accumulator and is added up at the end of every block.
 //
 //   strip     = groups of max(64, block_len) k (K padded to whole groups)
 //   group     = for every 64 k: 16 vectors, one per column | for every block of the group: scales | zero points
@@ -39,7 +44,8 @@
 // Plane p, shifted down and masked, is the operand of one dot instruction against 16 neighbouring k of A.
 //
 // A panel is a quad strip unpacked for many rows of A, block by block:
-//   int8 panel block = block_len / 4 planes of 64 bytes | 16 fp32 scales | 16 x 4 bytes: int32 zero points (per block)
+//   int8 panel block = block_len / 4 planes of 64 bytes, as the ISA's dot product takes codes | 16 fp32 scales | 16 x 4
+//   bytes: int32 zero points (per block)
 //                      or fp32 -(zero point * scale) (float)
 //   For matrix instructions the planes are replaced by block_len / 8 octets of 128 bytes: 16 columns x 8 k, in the
 //   order of k that tile_mmla.h names.
@@ -61,11 +67,17 @@ inline constexpr size_t kVectorPlanes = 4;
 inline constexpr size_t kVectorK = kVectorPlanes * kVectorBytes;
 inline constexpr size_t kVectorRowBytes = kStripColumns * kVectorBytes;  // 64 k of all columns of a strip
 
+constexpr size_t MaxPartLen(uint32_t bits) { return bits == 8 ? 128 : 256; }
+static_assert(128 * 255 * 127 < 1 << 22 && 256 * 15 * 127 < 1 << 22);
+inline constexpr size_t kMaxPartLen = 256;
+
 struct Layout {
   Format format;
   size_t strips;
-  size_t blocks;  // that exist, per strip
-  size_t block_len;
+  size_t blocks;     // that exist, per strip
+  size_t block_len;  // of a part
+  size_t parts;      // blocks here per block of the operator
+  uint32_t bits;
   size_t group_blocks;      // blocks whose codes stand together, before their scales: 1 in quad strips
   size_t group_bytes;       // of those with their scales and zero points
   size_t scale_bytes;       // of one scale
@@ -106,12 +118,17 @@ struct Layout {
   }
 };
 
+// Refuses a width that the format doesn't hold.
+Status CheckFormat(const PackedInfo& info);
+
 inline Layout LayoutOf(const PackedInfo& info) {
   Layout layout{};
   layout.format = info.format;
   layout.strips = info.n / kStripColumns + (info.n % kStripColumns != 0);
-  layout.blocks = info.k_blocks();
-  layout.block_len = info.block_len;
+  layout.bits = info.bits;
+  layout.block_len = info.block_len < MaxPartLen(info.bits) ? info.block_len : MaxPartLen(info.bits);
+  layout.parts = info.block_len / layout.block_len;
+  layout.blocks = info.k / layout.block_len + (info.k % layout.block_len != 0);
   layout.scale_type = info.scale_type;
   layout.zero_point_kind = info.zero_point_kind;
   layout.scale_bytes = info.scale_type == ScaleType::kFp16 ? 2 : 4;
@@ -127,7 +144,7 @@ inline Layout LayoutOf(const PackedInfo& info) {
   } else {
     layout.group_blocks = 1;
     layout.unit_k = 4 * (8 / info.bits);
-    layout.units = info.block_len / layout.unit_k;
+    layout.units = layout.block_len / layout.unit_k;
     layout.scales_offset = layout.units * kUnitBytes;
     layout.zero_points_offset = layout.scales_offset + kStripColumns * layout.scale_bytes;
     layout.block_bytes = layout.scales_offset + layout.parameters_bytes;

@@ -5,13 +5,13 @@
 
 #include "qnbit/half.h"
 #include "qnbit/layout.h"
-#include "qnbit/transpose_codes.h"
+#include "qnbit/order_codes.h"
 #include "qnbit/vector_codes.h"
 
 namespace onnxruntime_mlas::qnbit {
 namespace {
 
-constexpr size_t kCodesPerByte = 4;
+constexpr size_t kCodesPerByte2Bit = 4;
 
 struct Packer {
   const Weights& weights;
@@ -19,8 +19,9 @@ struct Packer {
   Layout layout;
   std::byte* payload;
 
-  size_t source_block_bytes() const { return layout.block_len / kCodesPerByte; }
-  size_t zero_point_row_bytes() const { return (layout.blocks * info.bits + 7) / 8; }
+  // Of the operator's layout.
+  size_t column_bytes() const { return info.k_blocks() * info.block_len * info.bits / 8; }
+  size_t zero_point_row_bytes() const { return (info.k_blocks() * info.bits + 7) / 8; }
 
   void PackStrip(size_t strip) const {
     const size_t first = strip * kStripColumns;
@@ -34,19 +35,20 @@ struct Packer {
       if (layout.format == Format::kQuad) {
         PackUnits(first, columns, block, payload + layout.block_offset(strip, block));
       }
-      PackScales(first, columns, block, payload + layout.scales_at(strip, block));
-      PackZeroPoints(first, columns, block, payload + layout.zero_points_at(strip, block));
+      const size_t source_block = block / layout.parts;
+      PackScales(first, columns, source_block, payload + layout.scales_at(strip, block));
+      PackZeroPoints(first, columns, source_block, payload + layout.zero_points_at(strip, block));
     }
   }
 
   void PackVectors(size_t strip, size_t column) const {
-    const uint8_t* source = weights.codes + (strip * kStripColumns + column) * layout.blocks * source_block_bytes();
+    const uint8_t* source = weights.codes + (strip * kStripColumns + column) * column_bytes();
     for (size_t vector = 0, k = 0; k < info.k; ++vector, k += kVectorK) {
       // What lies past k is junk that must not reach the kernels.
       const size_t valid = std::min(kVectorK, info.k - k);
       uint8_t codes[kVectorK] = {};
       for (size_t i = 0; i < valid; ++i) {
-        codes[i] = (source[(k + i) / kCodesPerByte] >> (2 * (i % kCodesPerByte))) & 3;
+        codes[i] = (source[(k + i) / kCodesPerByte2Bit] >> (2 * (i % kCodesPerByte2Bit))) & 3;
       }
       JoinCodes(codes, payload + layout.vector_offset(strip, vector, column));
     }
@@ -54,8 +56,8 @@ struct Packer {
 
   void PackUnits(size_t first, size_t columns, size_t block, std::byte* target) const {
     const size_t valid_k = std::min(layout.block_len, info.k - block * layout.block_len);
-    const size_t column_stride = layout.blocks * source_block_bytes();
-    const uint8_t* source = weights.codes + first * column_stride + block * source_block_bytes();
+    const size_t column_stride = column_bytes();
+    const uint8_t* source = weights.codes + first * column_stride + block * layout.units * kColumnBytes;
     for (size_t unit = 0; unit < layout.units; ++unit) {
       uint32_t words[kStripColumns] = {};
       const size_t unit_first = unit * layout.unit_k;
@@ -66,22 +68,24 @@ struct Packer {
         }
         // What lies past k is junk that must not reach the kernels.
         const uint32_t keep = unit_valid == layout.unit_k ? ~0u : (1u << (info.bits * unit_valid)) - 1;
-        for (uint32_t& word : words) word = TransposeCodes2Bit(word & keep);
+        for (uint32_t& word : words) word &= keep;
       }
+      for (uint32_t& word : words) word = UnitOrder(word, info.bits);
       std::memcpy(target + unit * kUnitBytes, words, kUnitBytes);
     }
   }
 
   void PackScales(size_t first, size_t columns, size_t block, std::byte* target) const {
-    const float* source = weights.scales + first * layout.blocks + block;
+    const size_t k_blocks = info.k_blocks();
+    const float* source = weights.scales + first * k_blocks + block;
     if (layout.scale_type == ScaleType::kFp32) {
       float scales[kStripColumns] = {};
-      for (size_t column = 0; column < columns; ++column) scales[column] = source[column * layout.blocks];
+      for (size_t column = 0; column < columns; ++column) scales[column] = source[column * k_blocks];
       std::memcpy(target, scales, sizeof(scales));
     } else {
       uint16_t scales[kStripColumns] = {};
       for (size_t column = 0; column < columns; ++column) {
-        FloatToHalfIfExact(source[column * layout.blocks], &scales[column]);
+        FloatToHalfIfExact(source[column * k_blocks], &scales[column]);
       }
       std::memcpy(target, scales, sizeof(scales));
     }
@@ -92,7 +96,7 @@ struct Packer {
     if (layout.zero_point_kind == ZeroPointKind::kUniform) return;
     for (size_t column = 0; column < columns; ++column) {
       if (weights.float_zero_points != nullptr) {
-        values[column] = weights.float_zero_points[(first + column) * layout.blocks + block];
+        values[column] = weights.float_zero_points[(first + column) * info.k_blocks() + block];
       } else {
         const size_t bit = block * info.bits;
         const uint8_t byte = weights.zero_points[(first + column) * zero_point_row_bytes() + bit / 8];
@@ -120,6 +124,7 @@ Status Pack(const Weights& weights, const PackedInfo& info, std::byte* buffer, s
   if (info.n != weights.n || info.k != weights.k || info.bits != weights.bits || info.block_len != weights.block_len) {
     return Status::Error("the packing plan was made for other weights; call PlanPack on these");
   }
+  ORT_MLAS_RETURN_IF_ERROR(CheckFormat(info));
   const Packer packer{weights, info, LayoutOf(info), buffer + sizeof(PackedHeader)};
   parallel(packer.layout.strips, [&](size_t strip) { packer.PackStrip(strip); });
 

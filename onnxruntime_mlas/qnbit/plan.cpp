@@ -1,5 +1,7 @@
 // Chooses how a matrix's scales and zero points are stored, and opens packed buffers again.
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <string>
 
@@ -9,25 +11,27 @@
 namespace onnxruntime_mlas::qnbit {
 namespace {
 
-// A padded weight takes less than a byte in any representation, and K is padded to 256 at most: no size computed from
-// dims within this bound wraps around.
+// A padded weight takes less than two bytes in any representation, and K is padded to one block at most: no size
+// computed from dims within this bound wraps around.
 constexpr size_t kMaxPaddedElements = std::numeric_limits<size_t>::max() / 64;
 
 std::string Text(size_t value) { return std::to_string(value); }
 
 Status CheckDims(const PackedInfo& info) {
-  if (info.bits != 2) return Status::Error("bits = " + Text(info.bits) + " has no kernel here; supported: 2");
-  bool known = false;
-  for (uint32_t length : kBlockLengths) known = known || length == info.block_len;
-  if (!known) {
+  if (std::find(std::begin(kBits), std::end(kBits), info.bits) == std::end(kBits)) {
+    return Status::Error("bits = " + Text(info.bits) + " has no kernel here; supported: 2, 4, 8");
+  }
+  const std::span<const uint32_t> lengths = BlockLengths(info.bits);
+  if (std::find(lengths.begin(), lengths.end(), info.block_len) == lengths.end()) {
     return Status::Error("block length " + Text(info.block_len) +
-                         " has no kernel here; supported: 16, 32, 64, 128, 256");
+                         " has no kernel here; with bits = " + Text(info.bits) + " it must be a power of two from " +
+                         Text(lengths.front()) + " to " + Text(lengths.back()));
   }
   if (info.n == 0 || info.k == 0) {
     return Status::Error("weights must have n >= 1 and k >= 1, got n = " + Text(info.n) + ", k = " + Text(info.k));
   }
   if (info.n > kMaxPaddedElements || info.k > kMaxPaddedElements ||
-      info.n + kStripColumns > kMaxPaddedElements / (info.k + kMaxBlockLen)) {
+      info.n + kStripColumns > kMaxPaddedElements / (info.k + info.block_len)) {
     return Status::Error("n = " + Text(info.n) + " times k = " + Text(info.k) + " is too large to address");
   }
   return {};
@@ -86,6 +90,11 @@ void PlanFloatZeroPoints(const Weights& weights, PackedInfo* info) {
 
 }  // namespace
 
+Status CheckFormat(const PackedInfo& info) {
+  if (info.format != Format::kColumn || info.bits == 2) return {};
+  return Status::Error("the column format holds 2-bit weights only, not " + Text(info.bits) + "-bit ones; use quad");
+}
+
 Status PlanPack(const Weights& weights, PackedInfo* info) {
   ORT_MLAS_RETURN_IF_ERROR(CheckWeights(weights, info));
   const size_t count = weights.n * info->k_blocks();
@@ -132,6 +141,7 @@ Status OpenPacked(const std::byte* buffer, size_t bytes, bool verify_checksum, P
   info.zero_point_kind = static_cast<ZeroPointKind>(header.zero_point_kind);
   info.uniform_zero_point = header.uniform_zero_point;
   info.format = header.format == kFormatColumn ? Format::kColumn : Format::kQuad;
+  ORT_MLAS_RETURN_IF_ERROR(CheckFormat(info));
   if (PackedBytes(info) != bytes) {
     return Status::Error("packed buffer of " + Text(bytes) + " bytes can't hold n = " + Text(info.n) +
                          ", k = " + Text(info.k) + ", which take " + Text(PackedBytes(info)) + "; pack again");

@@ -2,10 +2,12 @@
 // scale, both operations in fp32; c = fma(a, w, c) in ascending k. Every tile and path does just that, so results agree
 // to the bit, and NaN and infinities in A come out as IEEE 754 says.
 //
-// In a 32-bit lane of a unit, the code of k = 4p + j is at bit 8j + 2p. Masked in place and OR-ed into the mantissa of
-// a power of two, it is the float 2^(23 - bit) + code, exactly; one subtraction takes the power and a uniform zero
-// point away. Bits 16 and up would reach the exponent, so they are read from a copy shifted down by 16.
+// In a 32-bit lane of a unit, the code of k = 4p + j is at bit 8j + bits * p. Masked in place and OR-ed into the
+// mantissa of a power of two, it is the float 2^(23 - bit) + code, exactly; one subtraction takes the power and a
+// uniform zero point away. Bits 16 and up would reach the exponent, so they are read from a copy shifted down by 16.
 #pragma once
+
+#include <algorithm>
 
 #include "qnbit/kernels.h"
 
@@ -50,28 +52,41 @@ struct Offsets {
   }
 };
 
-constexpr unsigned CodeBit(unsigned k) { return 8 * (k % 4) + 2 * (k / 4); }
+template <unsigned kBits>
+constexpr unsigned kUnitK = 4 * (8 / kBits);
 
-// The 16 k of a unit for one vector of columns.
-template <class V, ZeroPointKind kZeroPoints>
+template <unsigned kBits>
+constexpr unsigned CodeBit(unsigned k) {
+  return 8 * (k % 4) + kBits * (k / 4);
+}
+
+// The k of a unit for one vector of columns.
+template <class V, unsigned kBits, ZeroPointKind kZeroPoints>
 struct UnitCodes {
-  typename V::I32 low;   // as stored
+  typename V::I32 low;   // unsigned codes
   typename V::I32 high;  // shifted down by 16
 
-  explicit UnitCodes(const std::byte* from) : low(V::LoadI32(from)), high(V::template ShiftLanes<16>(low)) {}
+  explicit UnitCodes(const std::byte* from) : low(Load(from)), high(V::template ShiftLanes<16>(low)) {}
 
   template <unsigned kK>
   typename V::F32 Weight(const Offsets& offsets, const BlockParameters<V>& parameters) const {
-    constexpr unsigned kBit = CodeBit(kK) % 16;
-    return Dequantize(V::template CodePlusPower<kBit>(CodeBit(kK) < 16 ? low : high), offsets.values[kBit / 2],
+    constexpr unsigned kFrom = CodeBit<kBits>(kK);
+    constexpr unsigned kBit = kFrom % 16;
+    return Dequantize(V::template CodePlusPower<kBit, kBits>(kFrom < 16 ? low : high), offsets.values[kBit / 2],
                       parameters);
   }
   // The same for k known at run time, for the last k of a row.
   typename V::F32 Weight(unsigned k, const Offsets& offsets, const BlockParameters<V>& parameters) const {
-    return Dequantize(V::template CodePlusPower<0>(V::ShiftLanesBy(low, CodeBit(k))), offsets.values[0], parameters);
+    return Dequantize(V::template CodePlusPower<0, kBits>(V::ShiftLanesBy(low, CodeBit<kBits>(k))), offsets.values[0],
+                      parameters);
   }
 
  private:
+  static typename V::I32 Load(const std::byte* from) {
+    const auto stored = V::LoadI32(from);
+    if constexpr (kBits == 8) return V::FlipTopBits(stored);
+    return stored;
+  }
   static typename V::F32 Dequantize(typename V::F32 code_plus_power, const float& offset,
                                     const BlockParameters<V>& parameters) {
     auto code = V::Sub(code_plus_power, V::BroadcastF32(&offset));
@@ -80,7 +95,7 @@ struct UnitCodes {
   }
 };
 
-template <class V, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints>
+template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints>
 inline void Fp32Fused(const Fp32FusedArgs& t, size_t first_vec) {
   constexpr unsigned kVecsPerStrip = kStripColumns / V::kLanes;
   const Layout& layout = *t.layout;
@@ -102,7 +117,7 @@ inline void Fp32Fused(const Fp32FusedArgs& t, size_t first_vec) {
     for (unsigned v = 0; v < kVecs; ++v) {
       parameters[v] = LoadParameters<V, kZeroPoints>(layout, strips[v] + block_offset, lane(v));
     }
-    for (size_t unit = 0; unit < layout.units && k < t.k; ++unit, k += layout.unit_k) {
+    for (size_t unit = 0; unit < layout.units && k < t.k; ++unit, k += kUnitK<kBits>) {
       const auto unit_offset = [&](unsigned v) { return block_offset + unit * kUnitBytes + lane(v) * kColumnBytes; };
       const auto multiply = [&](size_t at, auto weight) {
         typename V::Scalar a[kRows];
@@ -110,13 +125,13 @@ inline void Fp32Fused(const Fp32FusedArgs& t, size_t first_vec) {
         for (unsigned r = 0; r < kRows; ++r) a[r] = V::LoadScalar(t.a + r * t.lda + at);
         ORT_MLAS_UNROLL
         for (unsigned v = 0; v < kVecs; ++v) {
-          const auto w = weight(UnitCodes<V, kZeroPoints>(strips[v] + unit_offset(v)), parameters[v]);
+          const auto w = weight(UnitCodes<V, kBits, kZeroPoints>(strips[v] + unit_offset(v)), parameters[v]);
           ORT_MLAS_UNROLL
           for (unsigned r = 0; r < kRows; ++r) c[r][v] = V::Fma(a[r], w, c[r][v]);
         }
       };
-      if (t.k - k >= layout.unit_k) {
-        ForEach<16>([&]<unsigned kK>() ORT_MLAS_INLINE {
+      if (t.k - k >= kUnitK<kBits>) {
+        ForEach<kUnitK<kBits>>([&]<unsigned kK>() ORT_MLAS_INLINE {
           multiply(k + kK, [&](auto codes, const auto& p) { return codes.template Weight<kK>(offsets, p); });
         });
       } else {
@@ -139,13 +154,13 @@ inline void Fp32Fused(const Fp32FusedArgs& t, size_t first_vec) {
 }
 
 // kVecs vectors of columns at a time, so that enough independent chains hide the multiply-add's latency.
-template <class V, unsigned kRows, unsigned kVecs>
+template <class V, unsigned kBits, unsigned kRows, unsigned kVecs>
 void RunFp32Fused(const Fp32FusedArgs& t) {
   const auto run = [&]<ZeroPointKind kZeroPoints>() {
     const size_t vecs = (t.columns + V::kLanes - 1) / V::kLanes;
     size_t vec = 0;
-    for (; vec + kVecs <= vecs; vec += kVecs) Fp32Fused<V, kRows, kVecs, kZeroPoints>(t, vec);
-    for (; vec < vecs; ++vec) Fp32Fused<V, kRows, 1, kZeroPoints>(t, vec);
+    for (; vec + kVecs <= vecs; vec += kVecs) Fp32Fused<V, kBits, kRows, kVecs, kZeroPoints>(t, vec);
+    for (; vec < vecs; ++vec) Fp32Fused<V, kBits, kRows, 1, kZeroPoints>(t, vec);
   };
   switch (t.layout->zero_point_kind) {
     case ZeroPointKind::kUniform:
@@ -199,25 +214,26 @@ void RunFp32Panel(const Fp32PanelArgs& t) {
   Fp32Panel<V, kRows, kVecs>(t);
 }
 
-template <class V, ZeroPointKind kZeroPoints>
+template <class V, unsigned kBits, ZeroPointKind kZeroPoints>
 inline void UnpackFp32(const std::byte* strip, const Layout& layout, float uniform_zero_point, size_t k_begin,
                        size_t k_end, float* panel, size_t stride) {
   constexpr unsigned kVecs = kStripColumns / V::kLanes;
   const Offsets offsets = Offsets::For<kZeroPoints>(uniform_zero_point);
-  for (size_t k = k_begin; k < k_end; k += layout.unit_k, panel += layout.unit_k * stride) {
+  for (size_t k = k_begin; k < k_end; k += kUnitK<kBits>, panel += kUnitK<kBits> * stride) {
     const std::byte* block = strip + layout.block_offset(0, k / layout.block_len);
-    const std::byte* unit = block + k % layout.block_len / layout.unit_k * kUnitBytes;
-    const unsigned valid = k_end - k < layout.unit_k ? static_cast<unsigned>(k_end - k) : 16u;
+    const std::byte* unit = block + k % layout.block_len / kUnitK<kBits> * kUnitBytes;
+    const unsigned valid = static_cast<unsigned>(std::min<size_t>(k_end - k, kUnitK<kBits>));
     ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       const size_t lane = v * V::kLanes;
       const auto parameters = LoadParameters<V, kZeroPoints>(layout, block, lane);
-      const UnitCodes<V, kZeroPoints> codes(unit + lane * kColumnBytes);
+      const UnitCodes<V, kBits, kZeroPoints> codes(unit + lane * kColumnBytes);
       const auto store = [&](unsigned i, typename V::F32 weight) {
         V::StoreF32(reinterpret_cast<std::byte*>(panel + i * stride + lane), weight);
       };
-      if (valid == 16) {
-        ForEach<16>([&]<unsigned kK>() ORT_MLAS_INLINE { store(kK, codes.template Weight<kK>(offsets, parameters)); });
+      if (valid == kUnitK<kBits>) {
+        ForEach<kUnitK<kBits>>([&]<unsigned kK>()
+                                   ORT_MLAS_INLINE { store(kK, codes.template Weight<kK>(offsets, parameters)); });
       } else {
         for (unsigned i = 0; i < valid; ++i) store(i, codes.Weight(i, offsets, parameters));
       }
@@ -225,16 +241,19 @@ inline void UnpackFp32(const std::byte* strip, const Layout& layout, float unifo
   }
 }
 
-template <class V>
+template <class V, unsigned kBits>
 void UnpackFp32Panel(const std::byte* strip, const Layout& layout, float uniform_zero_point, size_t k_begin,
                      size_t k_end, float* panel, size_t stride) {
   switch (layout.zero_point_kind) {
     case ZeroPointKind::kUniform:
-      return UnpackFp32<V, ZeroPointKind::kUniform>(strip, layout, uniform_zero_point, k_begin, k_end, panel, stride);
+      return UnpackFp32<V, kBits, ZeroPointKind::kUniform>(strip, layout, uniform_zero_point, k_begin, k_end, panel,
+                                                           stride);
     case ZeroPointKind::kPerBlock:
-      return UnpackFp32<V, ZeroPointKind::kPerBlock>(strip, layout, uniform_zero_point, k_begin, k_end, panel, stride);
+      return UnpackFp32<V, kBits, ZeroPointKind::kPerBlock>(strip, layout, uniform_zero_point, k_begin, k_end, panel,
+                                                            stride);
     case ZeroPointKind::kFloat:
-      return UnpackFp32<V, ZeroPointKind::kFloat>(strip, layout, uniform_zero_point, k_begin, k_end, panel, stride);
+      return UnpackFp32<V, kBits, ZeroPointKind::kFloat>(strip, layout, uniform_zero_point, k_begin, k_end, panel,
+                                                         stride);
   }
 }
 

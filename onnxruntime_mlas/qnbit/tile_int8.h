@@ -8,35 +8,50 @@
 // instantiation, the linker could hand an ISA's code to a machine without it.
 #pragma once
 
+#include <algorithm>
+
 #include "qnbit/kernels.h"
 
 namespace onnxruntime_mlas::qnbit {
 namespace {
 
-// Plane p of a unit: 16 columns x the codes of k = 4p + j.
-template <class V, unsigned kPlane>
+inline constexpr size_t kStepK = 16;
+inline constexpr unsigned kPanelBits = 0;
+
+template <class V, unsigned kUnits>
+constexpr unsigned kStepsAtOnce = V::kUnitsAtOnce > kUnits ? V::kUnitsAtOnce / kUnits : 1;
+
+// Plane p of a unit: 16 columns x the codes of k = 4p + j. Of 8 bits, codes as V::Dot takes them: less V::kCodeOffset.
+template <class V, unsigned kBits, unsigned kPlane>
 ORT_MLAS_INLINE inline typename V::Codes Plane(typename V::Codes codes) {
-  if constexpr (kPlane == 0) {
-    return V::Mask(codes, 0x03);
-  } else if constexpr (kPlane == 3 && V::kShiftsBytes) {
-    return V::template ShiftDown<6>(codes);
+  constexpr unsigned kShift = kBits * kPlane;
+  constexpr unsigned kMask = (1u << kBits) - 1;
+  if constexpr (kBits == 8) {
+    if constexpr (V::kCodeOffset == 0) return V::FlipTopBits(codes);
+    return codes;
+  } else if constexpr (kPlane == 0) {
+    return V::Mask(codes, kMask);
+  } else if constexpr (kShift + kBits == 8 && V::kShiftsBytes) {
+    return V::template ShiftDown<kShift>(codes);
   } else {
-    return V::Mask(V::template ShiftDown<2 * kPlane>(codes), 0x03);
+    return V::Mask(V::template ShiftDown<kShift>(codes), kMask);
   }
 }
 
-// The same, cheaper where a plane is masked in place: then codes come out times 4^V::kInPlaceSet[kPlane].
-template <class V, unsigned kPlane>
+// The same, cheaper where a plane is masked in place: then codes come out times 2^(kBits * set[kPlane]).
+template <class V, unsigned kBits, unsigned kPlane>
 ORT_MLAS_INLINE inline typename V::Codes PlaneInPlace(typename V::Codes codes) {
-  constexpr int kShift = V::kInPlaceShift[kPlane];
-  constexpr unsigned kLowBit = 2 * kPlane - kShift;
-  static_assert(kLowBit == 2 * V::kInPlaceSet[kPlane]);
-  if constexpr (kShift == 6 && V::kShiftsBytes) {
-    return V::template ShiftDown<6>(codes);
+  constexpr InPlaceRule kRule = V::InPlace(kBits);
+  constexpr int kShift = kRule.shift[kPlane];
+  constexpr unsigned kLowBit = kBits * kPlane - kShift;
+  constexpr unsigned kMask = ((1u << kBits) - 1) << kLowBit;
+  static_assert(kLowBit == kBits * kRule.set[kPlane]);
+  if constexpr (kShift + kBits == 8 && V::kShiftsBytes) {
+    return V::template ShiftDown<kShift>(codes);
   } else if constexpr (kShift == 0) {
-    return V::Mask(codes, 0x03 << kLowBit);
+    return V::Mask(codes, kMask);
   } else {
-    return V::Mask(V::template ShiftDown<kShift>(codes), 0x03 << kLowBit);
+    return V::Mask(V::template ShiftDown<kShift>(codes), kMask);
   }
 }
 
@@ -48,75 +63,93 @@ ORT_MLAS_INLINE inline void LoadVectors(const std::byte* from, typename V::Codes
   });
 }
 
-// step.operator()<i>() for the units of a block, up to kAtOnce (a power of two) at a time: i < kAtOnce is the unit's
-// place since `advance` last moved on by kAtOnce units.
+// Tiles go through a block in steps of 16 k, which every block is made of: the units that hold them, or four planes of
+// a panel.
+template <unsigned kBits>
+constexpr unsigned kStepUnits = kBits / 2;
+template <unsigned kBits>
+constexpr unsigned kUnitPlanes = 8 / kBits;
+
+// step.operator()<i>() for the steps of a block, up to kAtOnce (a power of two) at a time: i < kAtOnce is the step's
+// place since `advance` last moved on by kAtOnce steps.
 template <unsigned kAtOnce, class Step, class Advance>
-ORT_MLAS_INLINE inline void ForUnits(size_t count, Step&& step, Advance&& advance) {
+ORT_MLAS_INLINE inline void ForSteps(size_t count, Step&& step, Advance&& advance) {
   if constexpr (kAtOnce > 1) {
-    if (count < kAtOnce) return ForUnits<kAtOnce / 2>(count, step, advance);
+    if (count < kAtOnce) return ForSteps<kAtOnce / 2>(count, step, advance);
   }
-  for (size_t unit = 0; unit < count; unit += kAtOnce) {
+  for (size_t done = 0; done < count; done += kAtOnce) {
     ForEach<kAtOnce>(step);
     advance(kAtOnce);
   }
 }
 
 // Dot products of one fused block for one row at M = 1, where unpacking is the cost: planes are masked in place as the
-// ISA's vocabulary says, into one set of accumulators per power of 4, which are joined exactly at the block's end.
-template <class V, unsigned kVecs>
-ORT_MLAS_INLINE inline void DotUnitsInPlace(const std::byte* units, size_t count, const int8_t* a,
-                                            typename V::Acc (&sets)[V::kInPlaceSets][kVecs]) {
-  const auto step = [&]<unsigned kUnit>() ORT_MLAS_INLINE {
-    typename V::Codes codes[kVecs];
-    LoadVectors<V, kVecs, kUnit * kUnitBytes>(units, codes);
-    const auto activations = V::template LoadActivations<kUnit * 4 * kQuadK>(a);
-    ForEach<4>([&]<unsigned kPlane>() ORT_MLAS_INLINE {
-      const auto quad = V::template Quad<kPlane>(activations);
-      auto& set = sets[V::kInPlaceSet[kPlane]];
-      ORT_MLAS_UNROLL
-      for (unsigned v = 0; v < kVecs; ++v) set[v] = V::Dot(set[v], PlaneInPlace<V, kPlane>(codes[v]), quad);
+// ISA's vocabulary says, into one set of accumulators per power of two, which are joined exactly at the block's end.
+template <class V, unsigned kBits, unsigned kVecs, unsigned kSets>
+ORT_MLAS_INLINE inline void DotStepsInPlace(const std::byte* units, size_t count, const int8_t* a,
+                                            typename V::Acc (&sets)[kSets][kVecs]) {
+  constexpr unsigned kUnits = kStepUnits<kBits>;
+  constexpr unsigned kPlanes = kUnitPlanes<kBits>;
+  constexpr InPlaceRule kRule = V::InPlace(kBits);
+  const auto step = [&]<unsigned kStep>() ORT_MLAS_INLINE {
+    const auto activations = V::template LoadActivations<kStep * kStepK>(a);
+    ForEach<kUnits>([&]<unsigned kUnit>() ORT_MLAS_INLINE {
+      typename V::Codes codes[kVecs];
+      LoadVectors<V, kVecs, (kStep * kUnits + kUnit) * kUnitBytes>(units, codes);
+      ForEach<kPlanes>([&]<unsigned kPlane>() ORT_MLAS_INLINE {
+        const auto quad = V::template Quad<kUnit * kPlanes + kPlane>(activations);
+        auto& set = sets[kRule.set[kPlane]];
+        ORT_MLAS_UNROLL
+        for (unsigned v = 0; v < kVecs; ++v) set[v] = V::Dot(set[v], PlaneInPlace<V, kBits, kPlane>(codes[v]), quad);
+      });
     });
   };
-  ForUnits<V::kUnitsAtOnce>(count, step, [&](size_t by) ORT_MLAS_INLINE {
-    units += by * kUnitBytes;
-    a += by * 4 * kQuadK;
+  ForSteps<kStepsAtOnce<V, kUnits>>(count, step, [&](size_t by) ORT_MLAS_INLINE {
+    units += by * kUnits * kUnitBytes;
+    a += by * kStepK;
   });
 }
 
 // The same for kRows rows, which share the unpacking; the planes of a panel follow one another in k order.
-template <class V, unsigned kRows, unsigned kVecs, bool kPanel>
-ORT_MLAS_INLINE inline void DotUnits(const std::byte* units, size_t count, const int8_t* a, size_t a_stride,
+template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, bool kPanel>
+ORT_MLAS_INLINE inline void DotSteps(const std::byte* b, size_t count, const int8_t* a, size_t a_stride,
                                      typename V::Acc (&acc)[kRows][kVecs]) {
-  constexpr size_t kBytes = kPanel ? 4 * kUnitBytes : kUnitBytes;
+  constexpr unsigned kLoads = kPanel ? 4 : kStepUnits<kBits>;  // groups of kVecs vectors
+  constexpr unsigned kPlanes = 4 / kLoads;                     // of each
   const int8_t* rows[kRows];
   ORT_MLAS_UNROLL
   for (unsigned r = 0; r < kRows; ++r) rows[r] = a + r * a_stride;
-  const auto step = [&]<unsigned kUnit>() ORT_MLAS_INLINE {
-    typename V::Codes codes[kVecs];
-    if constexpr (!kPanel) LoadVectors<V, kVecs, kUnit * kBytes>(units, codes);
+  const auto step = [&]<unsigned kStep>() ORT_MLAS_INLINE {
     typename V::Activations activations[kRows];
     ORT_MLAS_UNROLL
-    for (unsigned r = 0; r < kRows; ++r) activations[r] = V::template LoadActivations<kUnit * 4 * kQuadK>(rows[r]);
-    ForEach<4>([&]<unsigned kPlane>() ORT_MLAS_INLINE {
-      typename V::Codes plane[kVecs];
-      if constexpr (kPanel) {
-        LoadVectors<V, kVecs, kPlane * kUnitBytes>(units + kUnit * kBytes, plane);
-      } else {
+    for (unsigned r = 0; r < kRows; ++r) activations[r] = V::template LoadActivations<kStep * kStepK>(rows[r]);
+    const std::byte* const from = kPanel ? b + kStep * kLoads * kUnitBytes : b;
+    ForEach<kLoads>([&]<unsigned kLoad>() ORT_MLAS_INLINE {
+      typename V::Codes codes[kVecs];
+      LoadVectors<V, kVecs, ((kPanel ? 0 : kStep * kLoads) + kLoad) * kUnitBytes>(from, codes);
+      ForEach<kPlanes>([&]<unsigned kPlane>() ORT_MLAS_INLINE {
+        typename V::Codes plane[kVecs];
         ORT_MLAS_UNROLL
-        for (unsigned v = 0; v < kVecs; ++v) plane[v] = Plane<V, kPlane>(codes[v]);
-      }
-      ORT_MLAS_UNROLL
-      for (unsigned r = 0; r < kRows; ++r) {
-        const auto quad = V::template Quad<kPlane>(activations[r]);
+        for (unsigned v = 0; v < kVecs; ++v) {
+          if constexpr (kPanel) {
+            plane[v] = codes[v];
+          } else {
+            plane[v] = Plane<V, kBits, kPlane>(codes[v]);
+          }
+        }
         ORT_MLAS_UNROLL
-        for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::Dot(acc[r][v], plane[v], quad);
-      }
+        for (unsigned r = 0; r < kRows; ++r) {
+          const auto quad = V::template Quad<kLoad * kPlanes + kPlane>(activations[r]);
+          ORT_MLAS_UNROLL
+          for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::Dot(acc[r][v], plane[v], quad);
+        }
+      });
     });
   };
-  ForUnits<V::kUnitsAtOnce>(count, step, [&](size_t by) ORT_MLAS_INLINE {
-    units += by * kBytes;
+  ForSteps<kStepsAtOnce<V, kPanel ? 1 : kLoads>>(count, step, [&](size_t by) ORT_MLAS_INLINE {
+    b += by * kLoads * kUnitBytes;
     ORT_MLAS_UNROLL
-    for (unsigned r = 0; r < kRows; ++r) rows[r] += by * 4 * kQuadK;
+    for (unsigned r = 0; r < kRows; ++r) rows[r] += by * kStepK;
   });
 }
 
@@ -137,48 +170,51 @@ ORT_MLAS_INLINE inline void DotPanelPlanes(const std::byte* planes, size_t count
   }
 }
 
-template <class V, unsigned kVecs>
-ORT_MLAS_INLINE inline void DotSegmentInPlace(const std::byte* b, size_t units, const int8_t* a,
+template <class V, unsigned kBits, unsigned kVecs>
+ORT_MLAS_INLINE inline void DotSegmentInPlace(const std::byte* b, size_t steps, const int8_t* a,
                                               typename V::Acc (&acc)[kVecs]) {
-  typename V::Acc sets[V::kInPlaceSets][kVecs];
+  constexpr unsigned kSets = V::InPlace(kBits).sets;
+  typename V::Acc sets[kSets][kVecs];
   ORT_MLAS_UNROLL
   for (unsigned v = 0; v < kVecs; ++v) {
     sets[0][v] = acc[v];
     ORT_MLAS_UNROLL
-    for (unsigned set = 1; set < V::kInPlaceSets; ++set) sets[set][v] = V::ZeroAcc();
+    for (unsigned set = 1; set < kSets; ++set) sets[set][v] = V::ZeroAcc();
   }
-  DotUnitsInPlace<V, kVecs>(b, units, a, sets);
+  DotStepsInPlace<V, kBits, kVecs, kSets>(b, steps, a, sets);
   ORT_MLAS_UNROLL
   for (unsigned v = 0; v < kVecs; ++v) {
-    acc[v] = V::template AddShifted<2>(sets[0][v], sets[1][v]);
-    if constexpr (V::kInPlaceSets == 3) acc[v] = V::template AddShifted<4>(acc[v], sets[2][v]);
+    acc[v] = sets[0][v];
+    if constexpr (kSets > 1) acc[v] = V::template AddShifted<kBits>(acc[v], sets[1][v]);
+    if constexpr (kSets > 2) acc[v] = V::template AddShifted<2 * kBits>(acc[v], sets[2][v]);
   }
 }
 
-// `units` units of a block from `b`, all rows, added to `acc`.
-template <class V, unsigned kRows, unsigned kVecs, bool kPanel>
-ORT_MLAS_INLINE inline void DotSegment(const std::byte* b, size_t units, const int8_t* a, size_t a_stride,
+// `steps` steps of a block from `b`, all rows, added to `acc`.
+template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, bool kPanel>
+ORT_MLAS_INLINE inline void DotSegment(const std::byte* b, size_t steps, const int8_t* a, size_t a_stride,
                                        typename V::Acc (&acc)[kRows][kVecs]) {
-  if constexpr (kRows == 1 && !kPanel) {
-    // With one unit, joining the sets would take as much as masking in place saves.
-    if (units > 1) return DotSegmentInPlace<V>(b, units, a, acc[0]);
+  if constexpr (kRows == 1 && !kPanel && V::InPlace(kBits).sets > 1) {
+    // With one step, joining the sets would take as much as masking in place saves.
+    if (steps > 1) return DotSegmentInPlace<V, kBits>(b, steps, a, acc[0]);
   }
-  if constexpr (kPanel && V::kQuadsFromMemory) return DotPanelPlanes<V>(b, 4 * units, a, a_stride, acc);
-  DotUnits<V, kRows, kVecs, kPanel>(b, units, a, a_stride, acc);
+  if constexpr (kPanel && V::kQuadsFromMemory) return DotPanelPlanes<V>(b, 4 * steps, a, a_stride, acc);
+  DotSteps<V, kBits, kRows, kVecs, kPanel>(b, steps, a, a_stride, acc);
 }
 
-// Largest number of units whose dots an int16 accumulator holds (VPMADDUBSW; SMLAL, where two accumulators add up when
-// widened). A dot of codes up to 3 adds at most 2 * 3 * 127 = 762 in magnitude, so 43 dots fit 32767; of codes times 4,
-// 3048, so 10 do. A unit is four dots, two of them times 4 when masked in place.
-template <unsigned kRows, bool kPanel>
-constexpr size_t MaxSegmentUnits(size_t block_units) {
-  constexpr bool kInPlace = kRows == 1 && !kPanel;
-  constexpr size_t kLimit = kInPlace ? 4 : 8;  // powers of two: whole segments make up a block
-  static_assert(kInPlace ? kLimit * 2 * 3048 <= 32767 : kLimit * 4 * 762 <= 32767);
-  return kLimit < block_units ? kLimit : block_units;
+// Largest number of steps whose dots an int16 accumulator holds (VPMADDUBSW; SMLAL, where two accumulators add up when
+// widened). A dot adds at most 2 * code * 127 in magnitude: 762 at 2 bits, so 43 dots fit 32767, and 3810 at 4 bits, so
+// 8 do. In place at 2 bits, two of a step's four dots are of codes times 4, 3048 each, in a set of their own.
+template <bool kInPlace>
+inline size_t MaxSegmentSteps(size_t bits, size_t block_steps) {
+  constexpr size_t kLimit2 = kInPlace ? 4 : 8, kLimit4 = 2;  // powers of two: whole segments make up a block
+  static_assert(kInPlace ? kLimit2 * 2 * 3048 <= 32767 : kLimit2 * 4 * 762 <= 32767);
+  static_assert(kLimit4 * 4 * 3810 <= 32767);
+  return std::min(bits == 2 ? kLimit2 : kLimit4, block_steps);
 }
 
 // What a block's sum starts from: the zero points' share. `lane` is the first column in the strip.
+// Where codes come out less V::kCodeOffset = 2^7, it also makes up for that: term times 2^7 is -+sum(q) * kCodeOffset.
 template <class V, ZeroPointKind kZeroPoints, bool kPanel>
 ORT_MLAS_INLINE inline typename V::I32 Start(const Layout& layout, const std::byte* block, const ActivationBlock& meta,
                                              size_t lane) {
@@ -187,17 +223,22 @@ ORT_MLAS_INLINE inline typename V::I32 Start(const Layout& layout, const std::by
   } else if constexpr (kZeroPoints == ZeroPointKind::kPerBlock) {
     const auto zero_points = kPanel ? V::LoadI32(block + layout.panel_zero_points_offset() + lane * sizeof(int32_t))
                                     : V::LoadBytes(block + layout.zero_points_offset + lane);
-    return V::StartSum(zero_points, V::LoadTerm(meta));
+    const auto term = V::LoadTerm(meta);
+    const auto start = V::StartSum(zero_points, term);
+    if constexpr (V::kCodeOffset == 0) return start;
+    return V::SubI32(start, V::template ShiftLanesUp<7>(term));
   } else {
-    return V::StartSum();
+    if constexpr (V::kCodeOffset == 0) return V::StartSum();
+    return V::AddI32(V::StartSum(), V::template ShiftLanesUp<7>(V::LoadTerm(meta)));
   }
 }
 
-template <class V, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
+template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
 ORT_MLAS_INLINE inline void BlockSums(const Int8Args& t, const Layout& layout, const std::byte* block, const int8_t* a,
                                       const ActivationBlock* meta, size_t first_lane,
                                       typename V::I32 (&sums)[kRows][kVecs]) {
-  const std::byte* units = block + first_lane * kColumnBytes;
+  const std::byte* codes = block + first_lane * kColumnBytes;
+  const size_t steps = layout.block_len / kStepK;
   const auto start = [&](unsigned r, unsigned v) {
     return Start<V, kZeroPoints, kPanel>(layout, block, meta[r * t.meta_stride], first_lane + v * V::kLanes);
   };
@@ -208,10 +249,11 @@ ORT_MLAS_INLINE inline void BlockSums(const Int8Args& t, const Layout& layout, c
       ORT_MLAS_UNROLL
       for (unsigned v = 0; v < kVecs; ++v) sums[r][v] = start(r, v);
     }
-    DotSegment<V, kRows, kVecs, kPanel>(units, layout.units, a, t.a_stride, sums);
+    DotSegment<V, kBits, kRows, kVecs, kPanel>(codes, steps, a, t.a_stride, sums);
   } else {
-    const size_t segment = MaxSegmentUnits<kRows, kPanel>(layout.units);
-    size_t unit = 0;
+    constexpr size_t kStepBytes = (kPanel ? 4 : kStepUnits<kBits>)*kUnitBytes;
+    const size_t segment = MaxSegmentSteps < kRows == 1 && !kPanel > (kPanel ? layout.bits : kBits, steps);
+    size_t step = 0;
     do {
       typename V::Acc acc[kRows][kVecs];
       ORT_MLAS_UNROLL
@@ -219,14 +261,14 @@ ORT_MLAS_INLINE inline void BlockSums(const Int8Args& t, const Layout& layout, c
         ORT_MLAS_UNROLL
         for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::ZeroAcc();
       }
-      DotSegment<V, kRows, kVecs, kPanel>(units + unit * (kPanel ? 4 * kUnitBytes : kUnitBytes), segment,
-                                          a + unit * layout.unit_k, t.a_stride, acc);
+      DotSegment<V, kBits, kRows, kVecs, kPanel>(codes + step * kStepBytes, segment, a + step * kStepK, t.a_stride,
+                                                 acc);
       ORT_MLAS_UNROLL
       for (unsigned r = 0; r < kRows; ++r) {
         ORT_MLAS_UNROLL
         for (unsigned v = 0; v < kVecs; ++v) {
           const auto widened = V::Widen(acc[r][v]);
-          if (unit != 0) {
+          if (step != 0) {
             sums[r][v] = V::AddI32(sums[r][v], widened);
           } else if constexpr (kZeroPoints == ZeroPointKind::kFloat && V::kSumBias == 0) {
             sums[r][v] = widened;
@@ -235,8 +277,8 @@ ORT_MLAS_INLINE inline void BlockSums(const Int8Args& t, const Layout& layout, c
           }
         }
       }
-      unit += segment;
-    } while (unit < layout.units);
+      step += segment;
+    } while (step < steps);
   }
 }
 
@@ -256,7 +298,7 @@ ORT_MLAS_INLINE inline typename V::F32 LoadZeroPointOffset(const Layout& layout,
 }
 
 // kRows rows times kVecs vectors of columns of the strip, the first of them at column `first_lane`.
-template <class V, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
+template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
 inline void Int8Tile(const Int8Args& args, size_t first_lane) {
   const Int8Args t = args;  // copies, so that fields stay in registers
   const Layout layout = *t.layout;
@@ -276,7 +318,7 @@ inline void Int8Tile(const Int8Args& args, size_t first_lane) {
   const ActivationBlock* meta = t.meta;
   for (size_t index = 0; index < t.blocks; ++index, block += block_bytes, a += layout.block_len, ++meta) {
     typename V::I32 sums[kRows][kVecs];
-    BlockSums<V, kRows, kVecs, kZeroPoints, kPanel>(t, layout, block, a, meta, first_lane, sums);
+    BlockSums<V, kBits, kRows, kVecs, kZeroPoints, kPanel>(t, layout, block, a, meta, first_lane, sums);
     ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       const size_t lane = first_lane + v * V::kLanes;
@@ -309,32 +351,33 @@ inline void Int8Tile(const Int8Args& args, size_t first_lane) {
   }
 }
 
-template <class V, unsigned kRows, unsigned kVecs, bool kPanel>
+template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, bool kPanel>
 inline void Int8TileOfKind(const Int8Args& t, size_t first_lane) {
   switch (t.layout->zero_point_kind) {
     case ZeroPointKind::kUniform:
-      return Int8Tile<V, kRows, kVecs, ZeroPointKind::kUniform, kPanel>(t, first_lane);
+      return Int8Tile<V, kBits, kRows, kVecs, ZeroPointKind::kUniform, kPanel>(t, first_lane);
     case ZeroPointKind::kPerBlock:
-      return Int8Tile<V, kRows, kVecs, ZeroPointKind::kPerBlock, kPanel>(t, first_lane);
+      return Int8Tile<V, kBits, kRows, kVecs, ZeroPointKind::kPerBlock, kPanel>(t, first_lane);
     case ZeroPointKind::kFloat:
-      return Int8Tile<V, kRows, kVecs, ZeroPointKind::kFloat, kPanel>(t, first_lane);
+      return Int8Tile<V, kBits, kRows, kVecs, ZeroPointKind::kFloat, kPanel>(t, first_lane);
   }
 }
 
 // Tiles of kVecs vectors from column `lane` on, then narrower ones; vectors that are all padding are skipped.
-template <class V, unsigned kRows, unsigned kVecs, bool kPanel>
+template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, bool kPanel>
 inline void Int8Tiles(const Int8Args& t, size_t lane) {
   for (; lane + (kVecs - 1) * V::kLanes < t.columns; lane += kVecs * V::kLanes) {
-    Int8TileOfKind<V, kRows, kVecs, kPanel>(t, lane);
+    Int8TileOfKind<V, kBits, kRows, kVecs, kPanel>(t, lane);
   }
-  if constexpr (kVecs > 1) Int8Tiles<V, kRows, kVecs / 2, kPanel>(t, lane);
+  if constexpr (kVecs > 1) Int8Tiles<V, kBits, kRows, kVecs / 2, kPanel>(t, lane);
 }
 
-// The entry of a row: the run-time properties become template arguments, once per call.
-template <class V, unsigned kRows, unsigned kVecs, bool kPanel>
+// The entry of a row: the run-time properties become template arguments, once per call. A panel's planes are the same
+// at every width: kBits is kPanelBits there.
+template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, bool kPanel>
 void RunInt8(const Int8Args& t) {
   static_assert((kVecs & (kVecs - 1)) == 0 && kVecs * V::kLanes <= kStripColumns);
-  Int8Tiles<V, kRows, kVecs, kPanel>(t, 0);
+  Int8Tiles<V, kBits, kRows, kVecs, kPanel>(t, 0);
 }
 
 // Scales and zero points of a block for its panel.
@@ -354,18 +397,19 @@ inline void UnpackParameters(const std::byte* block, const Layout& layout, std::
 }
 
 // Strip -> int8 panel (layout.h).
-template <class V>
+template <class V, unsigned kBits>
 void UnpackInt8Panel(const std::byte* b, size_t blocks, const Layout& layout, std::byte* panel) {
   constexpr unsigned kVecs = kStripColumns / V::kLanes;
+  constexpr unsigned kPlanes = kUnitPlanes<kBits>;
   for (size_t block = 0; block < blocks; ++block, b += layout.block_bytes, panel += layout.panel_block_bytes) {
     for (size_t unit = 0; unit < layout.units; ++unit) {
       typename V::Codes codes[kVecs];
       LoadVectors<V, kVecs, 0>(b + unit * kUnitBytes, codes);
-      ForEach<4>([&]<unsigned kPlane>() ORT_MLAS_INLINE {
-        std::byte* plane = panel + (4 * unit + kPlane) * kUnitBytes;
+      ForEach<kPlanes>([&]<unsigned kPlane>() ORT_MLAS_INLINE {
+        std::byte* plane = panel + (kPlanes * unit + kPlane) * kUnitBytes;
         ORT_MLAS_UNROLL
         for (unsigned v = 0; v < kVecs; ++v) {
-          V::StoreCodes(plane + v * V::kLanes * kColumnBytes, Plane<V, kPlane>(codes[v]));
+          V::StoreCodes(plane + v * V::kLanes * kColumnBytes, Plane<V, kBits, kPlane>(codes[v]));
         }
       });
     }

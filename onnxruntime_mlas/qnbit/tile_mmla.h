@@ -9,7 +9,8 @@
 //   ZIP1        c0 c0' c1 c1'      ZIP2   c2 c2' c3 c3'
 //
 // so the 8 k of plane p are 4p + j of unit u, then 4p + j of unit u + 1. A is quantised in that order (ArrangeRows).
-// A block of 16 k has one unit: it is joined with itself shifted down by 2 bits, which gives 8 neighbouring k.
+// At 2 bits a block of 16 k has one unit: it is joined with itself shifted down by 2 bits, which gives 8 neighbouring
+// k.
 //
 // Sums, scales and C stay in the 2 x 2 order [row 0: columns 0, 1 | row 1: columns 0, 1] until C is stored. The
 // arithmetic is that of tile_int8.h, so results agree to the bit.
@@ -22,7 +23,13 @@
 namespace onnxruntime_mlas::qnbit {
 namespace {
 
-using N = NeonVector;
+struct NeonMmla : NeonVector {
+  static constexpr int32_t kCodeOffset = 0;
+};
+// SMMLA takes signed codes: 8 bits as they are packed.
+struct NeonMmlaBytes : NeonVector {
+  static constexpr int32_t kCodeOffset = 128;
+};
 
 constexpr size_t kOctetK = 8;                                 // k per matrix instruction
 constexpr size_t kPanelOctetBytes = kStripColumns * kOctetK;  // of a panel (layout.h)
@@ -44,22 +51,23 @@ inline T UpperHalves(T x, T y) {
   return T(vzip2q_u64(uint64x2_t(x), uint64x2_t(y)));
 }
 
-// 4 columns, from byte kOffset of a strip's units on, with 8 bytes of codes each: four planes or (one unit) two.
-template <bool kOneUnit>
+// 4 columns, from byte kOffset of a strip's units on, with 8 bytes of codes each: all planes of two units, or (one
+// unit, of 2 bits) two.
+template <class N, unsigned kBits, bool kOneUnit>
 struct Joined {
   static constexpr size_t kUnits = kOneUnit ? 1 : 2;
-  static constexpr unsigned kOctets = kOneUnit ? 2 : 4;
+  static constexpr unsigned kOctets = kOneUnit ? 2 : kUnitPlanes<kBits>;
   uint8x16_t codes[2];  // columns 0 and 1, 2 and 3
 
   template <size_t kOffset>
   ORT_MLAS_INLINE static Joined Load(const std::byte* units) {
-    const auto first = N::LoadCodesAt<kOffset>(units);
-    if constexpr (kOneUnit) return Of(first, N::ShiftDown<2>(first));
-    return Of(first, N::LoadCodesAt<kOffset + kUnitBytes>(units));
+    const auto first = N::template LoadCodesAt<kOffset>(units);
+    if constexpr (kOneUnit) return Of(first, N::template ShiftDown<2>(first));
+    return Of(first, N::template LoadCodesAt<kOffset + kUnitBytes>(units));
   }
   template <unsigned kOctet>
   ORT_MLAS_INLINE uint8x16_t Operand(unsigned pair) const {
-    return Plane<N, kOneUnit ? 2 * kOctet : kOctet>(codes[pair]);
+    return Plane<N, kBits, kOneUnit ? 2 * kOctet : kOctet>(codes[pair]);
   }
 
  private:
@@ -78,7 +86,7 @@ struct RowPairs {
   template <size_t kOctet>
   ORT_MLAS_INLINE static int8x16_t Load(const int8_t* a) {
     if constexpr (kRows == 1) return vreinterpretq_s8_s64(vld1q_dup_s64(reinterpret_cast<const int64_t*>(a) + kOctet));
-    return N::LoadActivations<kOctet * kOperandBytes>(a);
+    return NeonVector::LoadActivations<kOctet * kOperandBytes>(a);
   }
 };
 
@@ -97,32 +105,32 @@ ORT_MLAS_INLINE inline void MultiplyOctet(const int8_t* const (&rows)[RowPairs<k
   }
 }
 
-// All of a block's products, added to `acc`.
-template <unsigned kRows, unsigned kVecs, bool kPanel, bool kOneUnit>
+// All of a block's products, added to `acc`. kShort: the block has 16 k and (fused) one unit.
+template <class N, unsigned kBits, unsigned kRows, unsigned kVecs, bool kPanel, bool kShort>
 ORT_MLAS_INLINE inline void MultiplyBlock(const Layout& layout, const std::byte* block, size_t first_lane,
                                           const int8_t* a, size_t a_stride,
                                           int32x4_t (&acc)[RowPairs<kRows>::kCount][2 * kVecs]) {
   using Pairs = RowPairs<kRows>;
-  constexpr unsigned kStepOctets = Joined<kOneUnit>::kOctets;
-  constexpr size_t kStepBytes = kPanel ? kStepOctets * kPanelOctetBytes : Joined<kOneUnit>::kUnits * kUnitBytes;
+  using Codes = Joined<N, kPanel ? 2 : kBits, kShort>;  // a panel goes by as many octets as two units of 2 bits hold
+  constexpr unsigned kStepOctets = Codes::kOctets;
+  constexpr size_t kStepBytes = kPanel ? kStepOctets * kPanelOctetBytes : Codes::kUnits * kUnitBytes;
   const std::byte* b = block + first_lane * (kPanel ? kOctetK : kColumnBytes);
   const int8_t* rows[Pairs::kCount];
   ORT_MLAS_UNROLL
   for (unsigned pair = 0; pair < Pairs::kCount; ++pair) rows[pair] = a + 2 * pair * a_stride;
 
-  const size_t block_len = kOneUnit ? kStepOctets * kOctetK : layout.block_len;
+  const size_t block_len = kShort ? kStepOctets * kOctetK : layout.block_len;
   for (size_t k = 0; k < block_len; k += kStepOctets * kOctetK) {
     uint8x16_t operands[2 * kVecs];
     if constexpr (kPanel) {
       ForEach<kStepOctets>([&]<unsigned kOctet>() ORT_MLAS_INLINE {
         ForEach<2 * kVecs>([&]<unsigned kJ>() ORT_MLAS_INLINE {
-          operands[kJ] =
-              N::LoadCodesAt<kOctet % 2 * kPanelOctetBytes + kJ * 2 * kOctetK>(b + kOctet / 2 * 2 * kPanelOctetBytes);
+          operands[kJ] = N::template LoadCodesAt<kOctet % 2 * kPanelOctetBytes + kJ * 2 * kOctetK>(
+              b + kOctet / 2 * 2 * kPanelOctetBytes);
         });
         MultiplyOctet<kRows, kOctet>(rows, operands, acc);
       });
     } else {
-      using Codes = Joined<kOneUnit>;
       Codes codes[kVecs];
       ForEach<kVecs>([&]<unsigned kV>()
                          ORT_MLAS_INLINE { codes[kV] = Codes::template Load<kV * N::kLanes * kColumnBytes>(b); });
@@ -138,7 +146,7 @@ ORT_MLAS_INLINE inline void MultiplyBlock(const Layout& layout, const std::byte*
   }
 }
 
-template <unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel, bool kOneUnit>
+template <class N, unsigned kBits, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel, bool kShort>
 inline void MmlaTile(const Int8Args& args, size_t first_lane) {
   constexpr unsigned kPairs = RowPairs<kRows>::kCount;
   const Int8Args t = args;  // copies, so that fields stay in registers
@@ -178,13 +186,18 @@ inline void MmlaTile(const Int8Args& args, size_t first_lane) {
           const auto zero_points = kPanel
                                        ? N::LoadI32(block + layout.panel_zero_points_offset() + lane * sizeof(int32_t))
                                        : N::LoadBytes(block + layout.zero_points_offset + lane);
-          acc[pair][j] = N::StartSum(both(zero_points, j), N::LoadTerm(meta_of(pair)));
+          const auto term = N::LoadTerm(meta_of(pair));
+          acc[pair][j] = N::StartSum(both(zero_points, j), term);
+          if constexpr (N::kCodeOffset != 0) acc[pair][j] = N::SubI32(acc[pair][j], N::template ShiftLanesUp<7>(term));
         } else {
           acc[pair][j] = N::StartSum();
+          if constexpr (N::kCodeOffset != 0) {
+            acc[pair][j] = N::AddI32(acc[pair][j], N::template ShiftLanesUp<7>(N::LoadTerm(meta_of(pair))));
+          }
         }
       }
     }
-    MultiplyBlock<kRows, kVecs, kPanel, kOneUnit>(layout, block, first_lane, a, t.a_stride, acc);
+    MultiplyBlock<N, kBits, kRows, kVecs, kPanel, kShort>(layout, block, first_lane, a, t.a_stride, acc);
     ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       const size_t lane = first_lane + v * N::kLanes;
@@ -225,29 +238,30 @@ inline void MmlaTile(const Int8Args& args, size_t first_lane) {
   }
 }
 
-template <unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
+template <class N, unsigned kBits, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
 inline void MmlaTileOfBlock(const Int8Args& t, size_t first_lane) {
-  if (t.layout->units == 1) {
-    MmlaTile<kRows, kVecs, kZeroPoints, kPanel, true>(t, first_lane);
-  } else {
-    MmlaTile<kRows, kVecs, kZeroPoints, kPanel, false>(t, first_lane);
+  if constexpr (kPanel || kBits == 2) {
+    if (t.layout->block_len == kStepK) {
+      return MmlaTile<N, kBits, kRows, kVecs, kZeroPoints, kPanel, true>(t, first_lane);
+    }
   }
+  MmlaTile<N, kBits, kRows, kVecs, kZeroPoints, kPanel, false>(t, first_lane);
 }
 
 // The entry of a row: tiles of kVecs vectors, then narrower ones; vectors that are all padding are skipped.
-template <unsigned kRows, unsigned kVecs, bool kPanel>
+template <class N, unsigned kBits, unsigned kRows, unsigned kVecs, bool kPanel>
 void RunMmla(const Int8Args& t) {
   const auto tiles = [&]<unsigned kV>(size_t lane) {
     for (; lane + (kV - 1) * N::kLanes < t.columns; lane += kV * N::kLanes) {
       switch (t.layout->zero_point_kind) {
         case ZeroPointKind::kUniform:
-          MmlaTileOfBlock<kRows, kV, ZeroPointKind::kUniform, kPanel>(t, lane);
+          MmlaTileOfBlock<N, kBits, kRows, kV, ZeroPointKind::kUniform, kPanel>(t, lane);
           break;
         case ZeroPointKind::kPerBlock:
-          MmlaTileOfBlock<kRows, kV, ZeroPointKind::kPerBlock, kPanel>(t, lane);
+          MmlaTileOfBlock<N, kBits, kRows, kV, ZeroPointKind::kPerBlock, kPanel>(t, lane);
           break;
         case ZeroPointKind::kFloat:
-          MmlaTileOfBlock<kRows, kV, ZeroPointKind::kFloat, kPanel>(t, lane);
+          MmlaTileOfBlock<N, kBits, kRows, kV, ZeroPointKind::kFloat, kPanel>(t, lane);
           break;
       }
     }
@@ -257,46 +271,47 @@ void RunMmla(const Int8Args& t) {
   if constexpr (kVecs > 1) tiles.template operator()<1>(lane);
 }
 
-void ArrangeRows(const int8_t* q0, const int8_t* q1, size_t block_len, size_t blocks, int8_t* to) {
-  const auto store_pair = [&](int8x16_t row0, int8x16_t row1) {
-    vst1q_s8(to, LowerHalves(row0, row1));
-    vst1q_s8(to + 16, UpperHalves(row0, row1));
-    to += 32;
-  };
-  const size_t end = blocks * block_len;
-  if (block_len < 2 * 4 * kQuadK) {
-    for (size_t k = 0; k < end; k += 16) {
-      const int8x16_t row0 = vld1q_s8(q0 + k);
-      if (q1 == nullptr) {
-        vst1q_s8(to + k, row0);
-      } else {
-        store_pair(row0, vld1q_s8(q1 + k));
-      }
+void ArrangeRows(const int8_t* q0, const int8_t* q1, const Layout& layout, size_t blocks, int8_t* to) {
+  const size_t end = blocks * layout.block_len;
+  const auto store = [&](int8x16_t row0, int8x16_t row1) {
+    if (q1 == nullptr) {
+      vst1q_s8(to, row0);
+      to += 16;
+    } else {
+      vst1q_s8(to, LowerHalves(row0, row1));
+      vst1q_s8(to + 16, UpperHalves(row0, row1));
+      to += 32;
     }
-    return;
-  }
-  for (size_t k = 0; k < end; k += 32) {
-    const auto octets = [&](const int8_t* q, bool upper) {
-      const int8x16_t unit0 = vld1q_s8(q + k), unit1 = vld1q_s8(q + k + 16);
-      return upper ? Zip2Words(unit0, unit1) : Zip1Words(unit0, unit1);
+  };
+  const int8_t* const second = q1 != nullptr ? q1 : q0;
+  if (layout.bits == 8 || layout.units == 1) {
+    for (size_t k = 0; k < end; k += 16) store(vld1q_s8(q0 + k), vld1q_s8(second + k));
+  } else if (layout.bits == 4) {
+    // Quads 0, 1 of unit u and 2, 3 of unit u + 1 become 0, 2, 1, 3.
+    const auto octets = [](int8x16_t x) {
+      const int32x4_t quads = vreinterpretq_s32_s8(x);
+      return vreinterpretq_s8_s32(
+          vcombine_s32(vget_low_s32(vuzp1q_s32(quads, quads)), vget_low_s32(vuzp2q_s32(quads, quads))));
     };
-    for (const bool upper : {false, true}) {
-      if (q1 == nullptr) {
-        vst1q_s8(to, octets(q0, upper));
-        to += 16;
-      } else {
-        store_pair(octets(q0, upper), octets(q1, upper));
-      }
+    for (size_t k = 0; k < end; k += 16) store(octets(vld1q_s8(q0 + k)), octets(vld1q_s8(second + k)));
+  } else {
+    for (size_t k = 0; k < end; k += 32) {
+      const int8x16_t row0[2] = {vld1q_s8(q0 + k), vld1q_s8(q0 + k + 16)};
+      const int8x16_t row1[2] = {vld1q_s8(second + k), vld1q_s8(second + k + 16)};
+      store(Zip1Words(row0[0], row0[1]), Zip1Words(row1[0], row1[1]));
+      store(Zip2Words(row0[0], row0[1]), Zip2Words(row1[0], row1[1]));
     }
   }
 }
 
 // Strip -> int8 panel of matrix operands (layout.h).
+template <class N, unsigned kBits>
 void UnpackMmlaPanel(const std::byte* b, size_t blocks, const Layout& layout, std::byte* panel) {
   const auto unpack = [&]<bool kOneUnit>(const std::byte* units, std::byte* to) {
+    using Codes = Joined<N, kBits, kOneUnit>;
     ForEach<kStripColumns / N::kLanes>([&]<unsigned kV>() {
-      const auto codes = Joined<kOneUnit>::template Load<kV * N::kLanes * kColumnBytes>(units);
-      ForEach<Joined<kOneUnit>::kOctets>([&]<unsigned kOctet>() {
+      const auto codes = Codes::template Load<kV * N::kLanes * kColumnBytes>(units);
+      ForEach<Codes::kOctets>([&]<unsigned kOctet>() {
         for (unsigned j = 0; j < 2; ++j) {
           N::StoreCodes(to + kOctet * kPanelOctetBytes + (2 * kV + j) * 2 * kOctetK, codes.template Operand<kOctet>(j));
         }
@@ -305,7 +320,7 @@ void UnpackMmlaPanel(const std::byte* b, size_t blocks, const Layout& layout, st
   };
   for (size_t block = 0; block < blocks; ++block, b += layout.block_bytes, panel += layout.panel_block_bytes) {
     if (layout.units == 1) {
-      unpack.template operator()<true>(b, panel);
+      if constexpr (kBits == 2) unpack.template operator()<true>(b, panel);
     } else {
       for (size_t unit = 0; unit < layout.units; unit += 2) {
         unpack.template operator()<false>(b + unit * kUnitBytes, panel + unit * layout.unit_k * kStripColumns);

@@ -185,7 +185,7 @@ py::tuple QuantizeActivations(const py::array& a, py::ssize_t block_size, const 
   const IsaChoice isas = IsasFrom(isa);
   const auto* known = std::find(std::begin(qnbit::kBlockLengths), std::end(qnbit::kBlockLengths), block_size);
   if (known == std::end(qnbit::kBlockLengths)) {
-    Refuse("block_size must be 16, 32, 64, 128 or 256, got " + std::to_string(block_size));
+    Refuse("block_size must be a power of two from 16 to 65536, got " + std::to_string(block_size));
   }
   const size_t lda = RowStride("a", a);
   const py::ssize_t m = a.shape(0);

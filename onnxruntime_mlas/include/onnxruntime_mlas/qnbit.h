@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <span>
 #include <vector>
 
 #include "onnxruntime_mlas/cpu.h"
@@ -30,21 +32,22 @@ enum class ZeroPointKind : uint32_t {
 
 enum class Format : uint8_t {
   kQuad,    // the default, which kernels of every ISA read
-  kColumn,  // the baseline that it is measured against (qnbit/layout.h draws both)
+  kColumn,  // the baseline that it is measured against, of 2 bits only (qnbit/layout.h draws both)
 };
 constexpr const char* NameOf(Format format) { return format == Format::kColumn ? "column" : "quad"; }
 
 inline constexpr uint32_t kBits[] = {2, 4, 8};
 
-// k that share a scale: powers of two from kMinBlockLen to MaxBlockLen(bits). int32 sums of a block can't overflow then.
-inline constexpr uint32_t kMinBlockLen = 16;
-constexpr uint32_t MaxBlockLen(uint32_t bits) { return bits == 2 ? 256 : 65536; }
-
-inline constexpr uint32_t kBlockLengths[] = {16, 32, 64, 128, 256};
-inline constexpr size_t kMaxBlockLen = 256;
+// k that share a scale. The operator allows no more than 256 at 2 bits.
+inline constexpr uint32_t kBlockLengths[] = {16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536};
+constexpr std::span<const uint32_t> BlockLengths(uint32_t bits) {
+  return std::span<const uint32_t>(kBlockLengths).first(bits == 2 ? 5 : std::size(kBlockLengths));
+}
+constexpr uint32_t MaxBlockLen(uint32_t bits) { return BlockLengths(bits).back(); }
 
 // Of A and C. Sums are float32 for each.
 enum class ElementType : uint8_t { kFloat32, kFloat16, kBFloat16 };
+inline constexpr size_t kElementTypes = 3;
 constexpr size_t BytesOf(ElementType type) { return type == ElementType::kFloat32 ? 4 : 2; }
 
 // Weights in the operator's own layout (onnxruntime contrib operator com.microsoft::MatMulNBits). `k_blocks` is
@@ -128,8 +131,8 @@ struct GemmArgs {
   size_t m = 0;
   ElementType type = ElementType::kFloat32;  // of A and C
   const void* a = nullptr;                   // [m, lda], any alignment
-  size_t lda = 0;                   // elements; >= k, or with `gather` > every index in it
-  const int32_t* gather = nullptr;  // null, or [k] as from Regroup
+  size_t lda = 0;                            // elements; >= k, or with `gather` > every index in it
+  const int32_t* gather = nullptr;           // null, or [k] as from Regroup
   const PackedView* b = nullptr;
   const float* bias = nullptr;  // null, or [n]
   void* c = nullptr;            // [m, ldc]; columns n.. of a row are left alone

@@ -8,11 +8,12 @@ namespace {
 
 struct NeonDotProd : NeonVector {
   static constexpr bool kInt32Dots = true;
-  // Planes 0 to 2 in place; the top one would read as negative, and is right after one shift. So a unit costs four
-  // operations and a block two shift-and-adds (SSRA).
-  static constexpr unsigned kInPlaceSets = 3;
-  static constexpr int kInPlaceShift[4] = {0, 0, 0, 6};
-  static constexpr unsigned kInPlaceSet[4] = {0, 1, 2, 0};
+  static constexpr int32_t kCodeOffset = 0;
+  // At 2 bits, planes 0 to 2 in place; the top one would read as negative, and is right after one shift. So a unit
+  // costs four operations and a block two shift-and-adds (SSRA). At 4 bits a unit costs two either way.
+  static constexpr InPlaceRule InPlace(unsigned bits) {
+    return bits == 2 ? InPlaceRule{3, {0, 0, 0, 6}, {0, 1, 2, 0}} : InPlaceRule{1, {0, 4}, {0, 0}};
+  }
   using Acc = int32x4_t;
   template <unsigned kQuad>
   struct Element {
@@ -34,6 +35,12 @@ struct NeonDotProd : NeonVector {
     __asm__("ssra %0.4s, %1.4s, %2" : "+w"(low) : "w"(high), "i"(kBits));
     return low;
   }
+};
+
+// SDOT takes signed codes: 8 bits as they are packed.
+struct NeonDotProdBytes : NeonDotProd {
+  static constexpr int32_t kCodeOffset = 128;
+  static constexpr InPlaceRule InPlace(unsigned) { return {1, {}, {}}; }
 };
 
 }  // namespace

@@ -63,6 +63,8 @@ struct NeonVector {
     return vshrq_n_u8(x, kBits);
   }
   static Codes Mask(Codes x, uint8_t mask) { return vandq_u8(x, vdupq_n_u8(mask)); }
+  static Codes FlipTopBits(Codes x) { return veorq_u8(x, vdupq_n_u8(0x80)); }
+  static I32 FlipTopBits(I32 x) { return vreinterpretq_s32_u8(FlipTopBits(vreinterpretq_u8_s32(x))); }
   template <size_t kOffset>
   static Activations LoadActivations(const int8_t* a) {
     return vreinterpretq_s8_u8(LoadUnscaled<kOffset>(a));
@@ -86,6 +88,11 @@ struct NeonVector {
   static I32 StartSum(I32 x, I32 y) { return vmlaq_s32(vdupq_n_s32(kSumBias), x, y); }
   static F32 SumToFloat(I32 x) { return vsubq_f32(vreinterpretq_f32_s32(x), vdupq_n_f32(12582912.0f)); }
   static I32 AddI32(I32 x, I32 y) { return vaddq_s32(x, y); }
+  static I32 SubI32(I32 x, I32 y) { return vsubq_s32(x, y); }
+  template <unsigned kBits>
+  static I32 ShiftLanesUp(I32 x) {
+    return vshlq_n_s32(x, kBits);
+  }
   template <unsigned kBits>
   static I32 ShiftLanes(I32 x) {
     return vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(x), kBits));
@@ -128,9 +135,9 @@ struct NeonVector {
   static F32 Fma(Scalar x, F32 y, F32 z) { return vfmaq_laneq_f32(z, y, x.vector, 0); }
   static F32 Negate(F32 x) { return vnegq_f32(x); }
 
-  template <unsigned kBit>
+  template <unsigned kBit, unsigned kBits>
   static F32 CodePlusPower(I32 x) {
-    const int32x4_t code = vandq_s32(x, vdupq_n_s32(3 << kBit));
+    const int32x4_t code = vandq_s32(x, vdupq_n_s32(((1 << kBits) - 1) << kBit));
     return vreinterpretq_f32_s32(vorrq_s32(code, vdupq_n_s32(static_cast<int>(150 - kBit) << 23)));
   }
 };

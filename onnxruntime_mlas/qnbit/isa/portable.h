@@ -22,11 +22,12 @@ struct Portable {
   static constexpr bool kQuadsFromMemory = true;  // Activations is a pointer
   static constexpr unsigned kUnitsAtOnce = 1;     // units of a block that a tile's loop takes at a time
   static constexpr bool kShiftsBytes = true;      // ShiftDown brings zeros into every byte
-  // How planes are masked at M = 1 (tile_int8.h, PlaneInPlace): plane p is shifted down by kInPlaceShift[p] bits, then
-  // its codes stand times 4^kInPlaceSet[p] and go to that one of kInPlaceSets sets of accumulators.
-  static constexpr unsigned kInPlaceSets = 2;
-  static constexpr int kInPlaceShift[4] = {0, 0, 4, 4};
-  static constexpr unsigned kInPlaceSet[4] = {0, 1, 0, 1};
+  // Dot takes codes of 8 bits less this: 0, or 128 where both operands are signed.
+  static constexpr int32_t kCodeOffset = 0;
+  static constexpr InPlaceRule InPlace(unsigned bits) {
+    if (bits == 2) return {2, {0, 0, 4, 4}, {0, 1, 0, 1}};
+    return bits == 4 ? InPlaceRule{2, {0, 0}, {0, 1}} : InPlaceRule{1, {}, {}};
+  }
 
   template <class T, size_t kCount>
   struct Array {
@@ -66,6 +67,14 @@ struct Portable {
   }
   static Codes Mask(const Codes& x, uint8_t mask) {
     return Generate<Codes>([&](size_t i) { return static_cast<uint8_t>(x.values[i] & mask); });
+  }
+  // Every byte plus or less 128. For I32, of all four bytes of a lane.
+  static Codes FlipTopBits(const Codes& x) {
+    return Generate<Codes>([&](size_t i) { return static_cast<uint8_t>(x.values[i] ^ 0x80); });
+  }
+  static I32 FlipTopBits(const I32& x) {
+    return Generate<I32>(
+        [&](size_t i) { return static_cast<int32_t>(static_cast<uint32_t>(x.values[i]) ^ 0x80808080u); });
   }
   template <size_t kOffset>
   static Activations LoadActivations(const int8_t* a) {
@@ -153,11 +162,23 @@ struct Portable {
     return Generate<F32>([&](size_t i) { return -x.values[i]; });
   }
 
-  // 2^(23 - kBit) + the code at bits kBit and kBit + 1, exactly; kBit <= 20.
-  template <unsigned kBit>
+  template <unsigned kBits>
+  static I32 ShiftLanesUp(const I32& x) {
+    return Generate<I32>([&](size_t i) { return static_cast<int32_t>(static_cast<uint32_t>(x.values[i]) << kBits); });
+  }
+  static I32 AddI32(const I32& x, const I32& y) {
+    return Generate<I32>([&](size_t i) { return x.values[i] + y.values[i]; });
+  }
+  static I32 SubI32(const I32& x, const I32& y) {
+    return Generate<I32>([&](size_t i) { return x.values[i] - y.values[i]; });
+  }
+
+  // 2^(23 - kBit) + the code of kBits bits from bit kBit on, exactly; kBit + kBits <= 23.
+  template <unsigned kBit, unsigned kBits>
   static F32 CodePlusPower(const I32& x) {
-    return Generate<F32>(
-        [&](size_t i) { return static_cast<float>((1u << (23 - kBit)) + ((x.values[i] >> kBit) & 3)); });
+    return Generate<F32>([&](size_t i) {
+      return static_cast<float>((1u << (23 - kBit)) + ((x.values[i] >> kBit) & ((1u << kBits) - 1)));
+    });
   }
 };
 

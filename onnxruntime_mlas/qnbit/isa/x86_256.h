@@ -16,10 +16,6 @@ struct X86Vector256 {
   static constexpr bool kQuadsFromMemory = true;
   static constexpr unsigned kUnitsAtOnce = 1;
   static constexpr bool kShiftsBytes = false;
-  // Two planes from each of two copies: a unit costs one shift and four ANDs, and int16 sums stay possible.
-  static constexpr unsigned kInPlaceSets = 2;
-  static constexpr int kInPlaceShift[4] = {0, 0, 4, 4};
-  static constexpr unsigned kInPlaceSet[4] = {0, 1, 0, 1};
   using Codes = __m256i;
   using Acc = __m256i;
   using I32 = __m256i;
@@ -38,6 +34,8 @@ struct X86Vector256 {
     return _mm256_srli_epi16(x, kBits);
   }
   static Codes Mask(Codes x, uint8_t mask) { return _mm256_and_si256(x, _mm256_set1_epi8(static_cast<char>(mask))); }
+  // Codes and I32 are one type here.
+  static Codes FlipTopBits(Codes x) { return _mm256_xor_si256(x, _mm256_set1_epi8(-128)); }
   template <unsigned kQuad>
   static Codes Quad(Activations a) {
     return _mm256_castps_si256(_mm256_broadcast_ss(Floats(a + kQuad * kQuadK)));
@@ -63,6 +61,11 @@ struct X86Vector256 {
   static I32 StartSum(I32 x, I32 y) { return _mm256_madd_epi16(x, y); }
   static F32 SumToFloat(I32 x) { return ToFloat(x); }
   static I32 AddI32(I32 x, I32 y) { return _mm256_add_epi32(x, y); }
+  static I32 SubI32(I32 x, I32 y) { return _mm256_sub_epi32(x, y); }
+  template <unsigned kBits>
+  static I32 ShiftLanesUp(I32 x) {
+    return _mm256_slli_epi32(x, kBits);
+  }
   template <unsigned kBits>
   static I32 ShiftLanes(I32 x) {
     return _mm256_srli_epi32(x, kBits);
@@ -96,9 +99,9 @@ struct X86Vector256 {
   static F32 Fma(F32 x, F32 y, F32 z) { return _mm256_fmadd_ps(x, y, z); }
   static F32 Negate(F32 x) { return _mm256_xor_ps(x, _mm256_set1_ps(-0.0f)); }
 
-  template <unsigned kBit>
+  template <unsigned kBit, unsigned kBits>
   static F32 CodePlusPower(I32 x) {
-    const __m256i code = _mm256_and_si256(x, _mm256_set1_epi32(3 << kBit));
+    const __m256i code = _mm256_and_si256(x, _mm256_set1_epi32(((1 << kBits) - 1) << kBit));
     return _mm256_castsi256_ps(_mm256_or_si256(code, _mm256_set1_epi32(static_cast<int>(150 - kBit) << 23)));
   }
 

@@ -16,10 +16,6 @@ struct X86Vector512 {
   static constexpr bool kQuadsFromMemory = true;
   static constexpr unsigned kUnitsAtOnce = 1;
   static constexpr bool kShiftsBytes = false;
-  // As isa/x86_256.h.
-  static constexpr unsigned kInPlaceSets = 2;
-  static constexpr int kInPlaceShift[4] = {0, 0, 4, 4};
-  static constexpr unsigned kInPlaceSet[4] = {0, 1, 0, 1};
   using Codes = __m512i;
   using Acc = __m512i;
   using I32 = __m512i;
@@ -38,6 +34,8 @@ struct X86Vector512 {
     return _mm512_srli_epi16(x, kBits);
   }
   static Codes Mask(Codes x, uint8_t mask) { return _mm512_and_si512(x, _mm512_set1_epi8(static_cast<char>(mask))); }
+  // Codes and I32 are one type here.
+  static Codes FlipTopBits(Codes x) { return _mm512_xor_si512(x, _mm512_set1_epi8(-128)); }
   // Loaded as a scalar so that it folds into an instruction's 32-bit embedded broadcast.
   template <unsigned kQuad>
   static Codes Quad(Activations a) {
@@ -66,6 +64,11 @@ struct X86Vector512 {
   static I32 StartSum(I32 x, I32 y) { return _mm512_madd_epi16(x, y); }
   static F32 SumToFloat(I32 x) { return ToFloat(x); }
   static I32 AddI32(I32 x, I32 y) { return _mm512_add_epi32(x, y); }
+  static I32 SubI32(I32 x, I32 y) { return _mm512_sub_epi32(x, y); }
+  template <unsigned kBits>
+  static I32 ShiftLanesUp(I32 x) {
+    return _mm512_slli_epi32(x, kBits);
+  }
   template <unsigned kBits>
   static I32 ShiftLanes(I32 x) {
     return _mm512_srli_epi32(x, kBits);
@@ -99,10 +102,10 @@ struct X86Vector512 {
   static F32 Fma(F32 x, F32 y, F32 z) { return _mm512_fmadd_ps(x, y, z); }
   static F32 Negate(F32 x) { return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f)); }
 
-  template <unsigned kBit>
+  template <unsigned kBit, unsigned kBits>
   static F32 CodePlusPower(I32 x) {
     constexpr int kAndOr = 0xEA;  // (x & mask) | power
-    const __m512i mask = _mm512_set1_epi32(3 << kBit);
+    const __m512i mask = _mm512_set1_epi32(((1 << kBits) - 1) << kBit);
     const __m512i power = _mm512_set1_epi32(static_cast<int>(150 - kBit) << 23);
     return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(x, mask, power, kAndOr));
   }
