@@ -45,26 +45,26 @@ void CheckWritable(std::string_view name, const py::array& array) {
   if (!array.writeable()) Refuse(std::string(name) + " is read-only; pass a writable array");
 }
 
-size_t RowStride(std::string_view name, const py::array& array) {
-  CheckType(name, array, py::dtype::of<float>(), 2);
-  constexpr py::ssize_t kItem = sizeof(float);
+size_t RowStride(std::string_view name, const py::array& array, const py::dtype& dtype) {
+  CheckType(name, array, dtype, 2);
+  const py::ssize_t item = dtype.itemsize();
   const py::ssize_t rows = array.shape(0);
   const py::ssize_t columns = array.shape(1);
   // numpy gives meaningless strides to empty arrays and to dimensions of length 1.
   if (rows == 0 || columns == 0) return static_cast<size_t>(columns);
-  if (columns > 1 && array.strides(1) != kItem) {
+  if (columns > 1 && array.strides(1) != item) {
     Refuse(std::string(name) +
            " must have contiguous columns (its rows may be strided); pass numpy.ascontiguousarray(" +
            std::string(name) + ")");
   }
   if (rows == 1) return static_cast<size_t>(columns);
   const py::ssize_t stride = array.strides(0);
-  if (stride % kItem != 0 || stride < columns * kItem) {
-    Refuse(std::string(name) + " has a row stride of " + std::to_string(stride) +
-           " bytes; it must be a multiple of 4 and " + "at least " + std::to_string(columns * kItem) +
+  if (stride % item != 0 || stride < columns * item) {
+    Refuse(std::string(name) + " has a row stride of " + std::to_string(stride) + " bytes; it must be a multiple of " +
+           std::to_string(item) + " and at least " + std::to_string(columns * item) +
            ", so that rows don't overlap: pass a copy");
   }
-  return static_cast<size_t>(stride / kItem);
+  return static_cast<size_t>(stride / item);
 }
 
 Extent ExtentOf(const py::array& array) {

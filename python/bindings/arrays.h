@@ -50,8 +50,8 @@ T* MutableDense(std::string_view name, py::array& array, const Shape& shape) {
   return static_cast<T*>(array.mutable_data());
 }
 
-// Row stride in floats of a 2-D float32 array whose columns are contiguous and whose rows don't overlap.
-size_t RowStride(std::string_view name, const py::array& array);
+// Row stride in elements of a 2-D array of that dtype whose columns are contiguous and whose rows don't overlap.
+size_t RowStride(std::string_view name, const py::array& array, const py::dtype& dtype);
 
 // First and one-past-last byte that an array's elements touch.
 struct Extent {

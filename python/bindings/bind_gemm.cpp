@@ -28,6 +28,22 @@ qnbit::ComputeType ComputeFrom(std::string_view compute) {
   Refuse("compute must be \"int8\" or \"fp32\", got \"" + std::string(compute) + "\"");
 }
 
+// numpy knows bfloat16 by the package ml_dtypes, whose dtype has that name.
+qnbit::ElementType ElementTypeOf(const py::array& a) {
+  const std::string name = py::str(a.dtype());
+  if (name == "float16") return qnbit::ElementType::kFloat16;
+  if (name == "bfloat16") return qnbit::ElementType::kBFloat16;
+  if (name == "float32") return qnbit::ElementType::kFloat32;
+  Refuse("a must have dtype float32, float16 or bfloat16, got " + name);
+}
+
+qnbit::ElementType ElementTypeFrom(std::string_view type) {
+  if (type == "float32") return qnbit::ElementType::kFloat32;
+  if (type == "float16") return qnbit::ElementType::kFloat16;
+  if (type == "bfloat16") return qnbit::ElementType::kBFloat16;
+  Refuse("type must be \"float32\", \"float16\" or \"bfloat16\", got \"" + std::string(type) + "\"");
+}
+
 // Fills in compute, isa and kernel for args->m rows. A kernel by name brings its own ISA and must run here.
 void ChooseKernel(const std::string& compute, const OptionalName& isa, const OptionalName& kernel,
                   qnbit::GemmArgs* args) {
@@ -73,25 +89,26 @@ void SetInputs(const py::array& a, const py::array& packed, const OptionalArray&
   product->view = OpenPackedArray(packed, false);
   args.b = &product->view;
   const size_t k = product->view.info.k;
-  args.lda = RowStride("a", a);
+  args.type = ElementTypeOf(a);
+  args.lda = RowStride("a", a, a.dtype());
   args.m = static_cast<size_t>(a.shape(0));
   if (gather) {
     args.gather = GatherFrom(*gather, k, a.shape(1));
   } else if (static_cast<size_t>(a.shape(1)) < k) {
     Refuse("a must have at least k = " + std::to_string(k) + " columns as packed, got shape " + Describe(ShapeOf(a)));
   }
-  args.a = static_cast<const float*>(a.data());
+  args.a = a.data();
   if (bias) args.bias = Dense<float>("bias", *bias, {static_cast<py::ssize_t>(product->view.info.n)});
 }
 
-void SetOutput(const OptionalArray& out, Product* product) {
+void SetOutput(const py::array& a, const OptionalArray& out, Product* product) {
   qnbit::GemmArgs& args = product->args;
   const Shape shape{static_cast<py::ssize_t>(args.m), static_cast<py::ssize_t>(product->view.info.n)};
-  product->out = out ? *out : py::array_t<float>(shape);
-  args.ldc = RowStride("out", product->out);
+  product->out = out ? *out : py::array(a.dtype(), shape);
+  args.ldc = RowStride("out", product->out, a.dtype());
   CheckShape("out", product->out, shape);
   CheckWritable("out", product->out);
-  args.c = static_cast<float*>(product->out.mutable_data());
+  args.c = product->out.mutable_data();
 }
 
 void SetWorkspace(const OptionalArray& workspace, Product* product) {
@@ -138,7 +155,7 @@ py::array MatMul(const py::array& a, const py::array& packed, const OptionalArra
   ThreadedRunner runner(CheckedThreads(threads));
   SetInputs(a, packed, bias, gather, &product);
   ChooseKernel(compute, isa, kernel, &product.args);
-  SetOutput(out, &product);
+  SetOutput(a, out, &product);
   product.args.parallel = runner.parallel_for();
   SetWorkspace(workspace, &product);
   CheckNoOverlap(a, packed, bias, gather, workspace, product.out);
@@ -164,8 +181,9 @@ void SetDims(py::ssize_t m, const py::array& packed, const std::string& compute,
 }
 
 size_t WorkspaceBytes(py::ssize_t m, const py::array& packed, const std::string& compute, const OptionalName& isa,
-                      const OptionalName& kernel, bool gather) {
+                      const OptionalName& kernel, bool gather, const std::string& type) {
   Product product;
+  product.args.type = ElementTypeFrom(type);
   SetDims(m, packed, compute, isa, kernel, &product);
   const int32_t no_index = 0;  // only its presence counts here
   if (gather) product.args.gather = &no_index;
@@ -187,7 +205,7 @@ py::tuple QuantizeActivations(const py::array& a, py::ssize_t block_size, const 
   if (known == std::end(qnbit::kBlockLengths)) {
     Refuse("block_size must be a power of two from 16 to 65536, got " + std::to_string(block_size));
   }
-  const size_t lda = RowStride("a", a);
+  const size_t lda = RowStride("a", a, py::dtype::of<float>());
   const py::ssize_t m = a.shape(0);
   const py::ssize_t k = a.shape(1);
   if (k == 0) Refuse("a must have at least one column, got shape " + Describe(ShapeOf(a)));
@@ -228,7 +246,7 @@ std::vector<double> TimeMatMul(const py::array& a, const py::object& packed, con
     SetInputs(a, buffers[i], bias, gather, &product);
     ChooseKernel(compute, isa, kernel, &product.args);
     if (product.view.info.n != products[0].view.info.n) Refuse("all packed matrices must have the same n");
-    SetOutput(i == 0 ? OptionalArray() : OptionalArray(products[0].out), &product);
+    SetOutput(a, i == 0 ? OptionalArray() : OptionalArray(products[0].out), &product);
     product.args.parallel = runner.parallel_for();
     workspace_bytes = std::max(workspace_bytes, qnbit::WorkspaceBytes(product.args));
   }
@@ -261,7 +279,7 @@ void BindGemm(py::module_& module) {
              py::arg("workspace") = py::none());
   module.def("workspace_bytes", &WorkspaceBytes, py::arg("m"), py::arg("packed"), py::kw_only(),
              py::arg("compute") = "int8", py::arg("isa") = py::none(), py::arg("kernel") = py::none(),
-             py::arg("gather") = false);
+             py::arg("gather") = false, py::arg("type") = "float32");
   module.def("kernels_for", &KernelsFor, py::arg("m"), py::arg("packed"), py::kw_only(), py::arg("compute") = "int8",
              py::arg("isa") = py::none());
   module.def("quantize_activations", &QuantizeActivations, py::arg("a"), py::arg("block_size"),

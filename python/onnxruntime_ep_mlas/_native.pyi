@@ -110,7 +110,7 @@ def regroup(
     """
 
 def matmul_nbits(
-    a: npt.NDArray[np.float32],
+    a: npt.NDArray[Any],
     packed: npt.NDArray[np.uint8],
     *,
     bias: npt.NDArray[np.float32] | None = None,
@@ -119,15 +119,16 @@ def matmul_nbits(
     kernel: str | None = None,
     threads: int = 1,
     gather: npt.NDArray[np.int32] | None = None,
-    out: npt.NDArray[np.float32] | None = None,
+    out: npt.NDArray[Any] | None = None,
     workspace: npt.NDArray[np.uint8] | None = None,
-) -> npt.NDArray[np.float32]:
+) -> npt.NDArray[Any]:
     """a @ dequantised(packed).T + bias.
 
     The packed buffer's header is checked, its checksum is not: call `packed_info` once for that.
 
     Args:
-        a: float32 [M, >= K]; rows may be strided, columns past K are not read.
+        a: float32, float16 or (of the package ml_dtypes) bfloat16 [M, >= K]; rows may be strided,
+            columns past K are not read. Sums are float32 for each.
         packed: as from `pack`, 64-byte aligned.
         bias: float32 [N].
         compute: "int8" (accuracy_level 4) or "fp32" (every other level).
@@ -136,11 +137,11 @@ def matmul_nbits(
             format of `packed`.
         threads: 1 to 256.
         gather: int32 [K] as from `regroup`: the column of `a` that each k reads, or -1.
-        out: float32 [M, N] to write to; rows may be strided. May overlap no input.
+        out: [M, N] of a's dtype to write to; rows may be strided. May overlap no input.
         workspace: uint8, 64-byte aligned, at least `workspace_bytes` long.
 
     Returns:
-        `out`, or a new float32 [M, N].
+        `out`, or a new array [M, N] of a's dtype.
     """
 
 def workspace_bytes(
@@ -151,8 +152,9 @@ def workspace_bytes(
     isa: str | None = None,
     kernel: str | None = None,
     gather: bool = False,
+    type: str = "float32",  # noqa: A002
 ) -> int:
-    """Bytes of workspace that `matmul_nbits` needs for M rows."""
+    """Bytes of workspace that `matmul_nbits` needs for M rows of that dtype's name."""
 
 def kernels_for(
     m: int, packed: npt.NDArray[np.uint8], *, compute: str = "int8", isa: str | None = None
@@ -183,7 +185,7 @@ def quantize_activations(
     """
 
 def time_matmul(
-    a: npt.NDArray[np.float32],
+    a: npt.NDArray[Any],
     packed: npt.NDArray[np.uint8] | Sequence[npt.NDArray[np.uint8]],
     *,
     compute: str,
