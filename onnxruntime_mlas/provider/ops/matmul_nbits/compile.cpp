@@ -17,21 +17,6 @@ constexpr size_t kParallelPackBytes = size_t{1} << 20;
 // Rows of A for which the report names kernels: one token, a few, and enough for the panel path.
 constexpr size_t kReportedRows[] = {1, 4, 256};
 
-std::vector<std::string> KernelNames(const Kernel& kernel, const qnbit::PackedView& view) {
-  std::vector<std::string> names;
-  for (const size_t rows : kReportedRows) {
-    qnbit::GemmArgs args;
-    args.m = rows;
-    args.b = &view;
-    args.compute = kernel.compute;
-    args.isa = kernel.isas.For(rows);
-    for (const KernelRow* row : qnbit::KernelsFor(args)) {
-      if (std::find(names.begin(), names.end(), row->name) == names.end()) names.emplace_back(row->name);
-    }
-  }
-  return names;
-}
-
 // Tensors of the constant inputs, each checked before anything reads it.
 Tensors ReadConstants(const Node& node, const Dims& dims) {
   Tensors tensors;
@@ -90,12 +75,31 @@ Fields PackConstants(const Node& node, const Tensors& tensors, Kernel* kernel) {
         kernel->packed = AlignedBuffer(bytes);
         return kernel->packed.data();
       },
-      code_bytes >= kParallelPackBytes ? LoadParallelFor() : ParallelFor{}, &kernel->view, &kernel->gather);
+      PackingThreads(code_bytes), &kernel->view, &kernel->gather);
   kernel->gather.shrink_to_fit();
   return ReportFields(node, &kernel->view.info, KernelNames(*kernel, kernel->view), kernel->packed.bytes());
 }
 
 }  // namespace
+
+std::vector<std::string> KernelNames(const Kernel& kernel, const qnbit::PackedView& view) {
+  std::vector<std::string> names;
+  for (const size_t rows : kReportedRows) {
+    qnbit::GemmArgs args;
+    args.m = rows;
+    args.b = &view;
+    args.compute = kernel.compute;
+    args.isa = kernel.isas.For(rows);
+    for (const KernelRow* row : qnbit::KernelsFor(args)) {
+      if (std::find(names.begin(), names.end(), row->name) == names.end()) names.emplace_back(row->name);
+    }
+  }
+  return names;
+}
+
+ParallelFor PackingThreads(size_t code_bytes) {
+  return code_bytes >= kParallelPackBytes ? LoadParallelFor() : ParallelFor{};
+}
 
 Compiled Compile(Ort::ConstNode ort_node, const FusedInputs& inputs, const Options& options) {
   const Node node = ReadNode(ort_node, options);

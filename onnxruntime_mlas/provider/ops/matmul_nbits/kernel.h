@@ -44,13 +44,31 @@ struct Kernel : CompiledNode {
   Ort::MemoryInfo memory_info = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
 };
 
+// Names of the kernels that a compiled node runs, main ones first, for one row of A, a few and many.
+std::vector<std::string> KernelNames(const Kernel& kernel, const qnbit::PackedView& view);
+
+// Threads for packing codes of so many bytes when the session is made.
+ParallelFor PackingThreads(size_t code_bytes);
+
 using Tensors = std::array<Tensor, kInputCount>;  // data null: the input is left out
 
 // Weights that point into checked tensors. Float zero points of 16 bits are widened into `widened`.
 qnbit::Weights MakeWeights(const Dims& dims, const Tensors& tensors, std::vector<float>* widened);
 
-// Packs checked tensors. `plan` is PlanPack or PlanPackGeneral; `allocate(bytes)` gives kPackedAlignment-aligned
-// memory that outlives `view`.
+// Packs weights whose memory is known to be as large as they say. `plan` is PlanPack or PlanPackGeneral;
+// `allocate(bytes)` gives kPackedAlignment-aligned memory that outlives `view`.
+template <class Plan, class Allocate>
+void PackPlanned(const std::string& where, const qnbit::Weights& weights, OrtErrorCode code, Plan plan,
+                 Allocate allocate, const ParallelFor& parallel, qnbit::PackedView* view) {
+  qnbit::PackedInfo info;
+  FailIfError(plan(weights, &info), code, where);
+  const size_t bytes = qnbit::PackedBytes(info);
+  std::byte* const buffer = allocate(bytes);
+  FailIfError(qnbit::Pack(weights, info, buffer, bytes, parallel), code, where);
+  FailIfError(qnbit::OpenPacked(buffer, bytes, false, view), ORT_FAIL, where);
+}
+
+// Packs checked tensors, otherwise as PackPlanned.
 template <class Plan, class Allocate>
 void PackWeights(const std::string& where, const InputLabel& group_index_label, const Dims& dims,
                  const Tensors& tensors, OrtErrorCode code, Plan plan, Allocate allocate, const ParallelFor& parallel,
@@ -64,12 +82,7 @@ void PackWeights(const std::string& where, const InputLabel& group_index_label, 
     weights = regrouped.weights;
     *gather = std::move(regrouped.gather);
   }
-  qnbit::PackedInfo info;
-  FailIfError(plan(weights, &info), code, where);
-  const size_t bytes = qnbit::PackedBytes(info);
-  std::byte* const buffer = allocate(bytes);
-  FailIfError(qnbit::Pack(weights, info, buffer, bytes, parallel), code, where);
-  FailIfError(qnbit::OpenPacked(buffer, bytes, false, view), ORT_FAIL, where);
+  PackPlanned(where, weights, code, plan, allocate, parallel, view);
 }
 
 }  // namespace onnxruntime_mlas::provider::matmul_nbits
