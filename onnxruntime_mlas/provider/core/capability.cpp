@@ -6,10 +6,19 @@
 namespace onnxruntime_mlas::provider {
 namespace {
 
-Decision Decide(Ort::ConstNode node, const Operator& op, const Options& options) {
-  Decision decision = op.can_run(node, options);
-  const std::string owner = node.GetEpName();
-  if (!owner.empty() && owner != kProviderName) {
+// Of another provider that was given a node of the group; empty when there is none.
+std::string OtherOwner(const NodeGroup& group) {
+  for (const Ort::ConstNode& node : group.nodes) {
+    std::string owner = node.GetEpName();
+    if (!owner.empty() && owner != kProviderName) return owner;
+  }
+  return {};
+}
+
+Decision Decide(const GraphIndex& graph, const Match& match, const Options& options) {
+  Decision decision = match.op->can_run(graph, match.group, options);
+  const std::string owner = OtherOwner(match.group);
+  if (!owner.empty()) {
     decision.take = false;
     decision.reason = "it was assigned to " + owner + " before this provider was asked";
   } else if (options.ep_context) {
@@ -22,23 +31,26 @@ Decision Decide(Ort::ConstNode node, const Operator& op, const Options& options)
 }  // namespace
 
 void Ep::ClaimNodes(Ort::ConstGraph graph, OrtEpGraphSupportInfo* support) {
-  for (const Ort::ConstNode& node : graph.GetNodes()) {
-    const Operator* op = FindOperator(node);
-    if (op == nullptr) continue;
-    Decision decision = Decide(node, *op, options_);
+  const GraphIndex index(graph);
+  for (const Ort::ConstNode& node : index.nodes()) {
+    const Match match = MatchNode(index, node);
+    if (match.op == nullptr) continue;
+    const NodeGroup& group = match.group;
+    Decision decision = Decide(index, match, options_);
     if (decision.take) {
       OrtNodeFusionOptions fusion{};
       fusion.ort_version_supported = kOrtApiVersion;
       fusion.drop_constant_initializers = decision.drop_initializers;
-      // One node per call: each becomes a fused node of its own.
-      const OrtNode* const nodes[] = {node};
-      Ort::ThrowOnError(Ort::GetEpApi().EpGraphSupportInfo_AddNodesToFuse(support, nodes, 1, &fusion));
+      // One group per call: each becomes a fused node of its own.
+      const std::vector<const OrtNode*> nodes(group.nodes.begin(), group.nodes.end());
+      Ort::ThrowOnError(
+          Ort::GetEpApi().EpGraphSupportInfo_AddNodesToFuse(support, nodes.data(), nodes.size(), &fusion));
     }
     report_.Put({.graph = GraphPath(graph),
-                 .output = FirstOutputName(node),
+                 .output = FirstOutputName(group.nodes.back()),
                  .values = ValueNames(node),
                  .name = NodeLabel(node),
-                 .op_type = op->op_type,
+                 .op_type = group.OpType(),
                  .taken = decision.take,
                  .reason = std::move(decision.reason),
                  .fields = std::move(decision.fields)});

@@ -41,28 +41,38 @@ FusedInputs InputNames(Ort::ConstNode fused_node) {
   return names;
 }
 
+// The match that takes in all nodes of a graph to compile.
+Match MatchWhole(const GraphIndex& graph) {
+  for (const Ort::ConstNode& node : graph.nodes()) {
+    Match match = MatchNode(graph, node);
+    if (match.op != nullptr && match.group.nodes.size() == graph.nodes().size()) return match;
+  }
+  return {};
+}
+
 }  // namespace
 
 OrtNodeComputeInfo* Ep::CompileGraph(Ort::ConstGraph graph, Ort::ConstNode fused_node) {
-  const std::vector<Ort::ConstNode> nodes = graph.GetNodes();
-  const Operator* op = nodes.size() == 1 ? FindOperator(nodes[0]) : nullptr;
-  if (op == nullptr) {
+  const GraphIndex index(graph);
+  const Match match = MatchWhole(index);
+  if (match.op == nullptr) {
     Fail(ORT_EP_FAIL, std::string(kProviderName) + ": asked to compile a graph that it did not claim");
   }
-  const Ort::ConstNode node = nodes[0];
+  const NodeGroup& group = match.group;
+  const Ort::ConstNode node = group.main_node();
   const std::string values = ValueNames(node);
   // The graph to compile is a copy that doesn't know what it was taken from. ONNX Runtime compiles what it took from
   // one graph before it asks about the next, so the last node reported under this name is the one.
   NodeReport entry{.graph = report_.GraphOfLast(values),
-                   .output = FirstOutputName(node),
+                   .output = FirstOutputName(group.nodes.back()),
                    .values = values,
                    .name = NodeLabel(node),
-                   .op_type = op->op_type,
+                   .op_type = group.OpType(),
                    .taken = true,
                    .reason = {},
                    .fields = {}};
   try {
-    Compiled compiled = op->compile(node, InputNames(fused_node), options_);
+    Compiled compiled = match.op->compile(group, InputNames(fused_node), options_);
     // Profiles show nodes under the name that ONNX Runtime gave to the fused one.
     entry.fields = std::move(compiled.fields);
     entry.fields.emplace_back("fused_name", fused_node.GetName());
@@ -71,7 +81,7 @@ OrtNodeComputeInfo* Ep::CompileGraph(Ort::ConstGraph graph, Ort::ConstNode fused
   } catch (const std::exception& error) {
     entry.taken = false;
     entry.reason = error.what();
-    entry.fields = op->can_run(node, options_).fields;
+    entry.fields = match.op->can_run(index, group, options_).fields;
     report_.Put(entry);
     report_.Write();
     throw;

@@ -1,22 +1,33 @@
 #include "provider/core/operators.h"
 
+#include <utility>
+
 #include "provider/ops/matmul_nbits/matmul_nbits.h"
 
 namespace onnxruntime_mlas::provider {
+namespace {
 
-std::span<const Operator> Operators() {
-  static constexpr Operator kOperators[] = {
-      {"com.microsoft", "MatMulNBits", matmul_nbits::CanRun, matmul_nbits::Compile},
-  };
-  return kOperators;
+constexpr Operator kOperators[] = {
+    {matmul_nbits::MatchGroup, matmul_nbits::CanRun, matmul_nbits::Compile},
+};
+
+}  // namespace
+
+std::string NodeGroup::OpType() const {
+  std::string text;
+  for (const Ort::ConstNode& node : nodes) {
+    if (!text.empty()) text += '+';
+    text += node.GetOperatorType();
+  }
+  return text;
 }
 
-const Operator* FindOperator(Ort::ConstNode node) {
-  const std::string op_type = node.GetOperatorType();
-  for (const Operator& candidate : Operators()) {
-    if (op_type == candidate.op_type && node.GetDomain() == candidate.domain) return &candidate;
+Match MatchNode(const GraphIndex& graph, Ort::ConstNode node) {
+  for (const Operator& op : kOperators) {
+    NodeGroup group = op.match(graph, node);
+    if (!group.empty()) return {&op, std::move(group)};
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace onnxruntime_mlas::provider

@@ -1,16 +1,27 @@
-// What the provider needs of an operator: whether a node of it can be run right, and code to run it.
+// What the provider needs of an operator: whether nodes of it can be run right, and code to run them.
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "provider/core/graph_index.h"
 #include "provider/core/options.h"
 #include "provider/core/ort.h"
 #include "provider/core/report.h"
 
 namespace onnxruntime_mlas::provider {
+
+// Nodes that run as one, in the order of their data flow.
+struct NodeGroup {
+  std::vector<Ort::ConstNode> nodes;
+  size_t main = 0;  // index of the node that reports and errors name
+
+  bool empty() const { return nodes.empty(); }
+  Ort::ConstNode main_node() const { return nodes[main]; }
+  // Operators joined by '+': "MatMulNBits", "DequantizeLinear+MatMul".
+  std::string OpType() const;
+};
 
 struct Decision {
   bool take = false;
@@ -20,7 +31,7 @@ struct Decision {
   Fields fields;
 };
 
-// A node ready to run. Immutable: Run may be called by several threads at once.
+// A group ready to run. Immutable: Run may be called by several threads at once.
 class CompiledNode {
  public:
   virtual ~CompiledNode() = default;
@@ -37,16 +48,20 @@ struct Compiled {
 using FusedInputs = std::vector<std::string>;
 
 struct Operator {
-  const char* domain;
-  const char* op_type;
-  Decision (*can_run)(Ort::ConstNode node, const Options& options);
+  // The group of which `node` is the main one; empty when the operator has none. Nodes are matched by their kind and
+  // connections alone: whether the provider runs the group is for can_run to say.
+  NodeGroup (*match)(const GraphIndex& graph, Ort::ConstNode node);
+  Decision (*can_run)(const GraphIndex& graph, const NodeGroup& group, const Options& options);
   // Throws Ort::Exception on a malformed node, naming the node and the fact that is wrong.
-  Compiled (*compile)(Ort::ConstNode node, const FusedInputs& inputs, const Options& options);
+  Compiled (*compile)(const NodeGroup& group, const FusedInputs& inputs, const Options& options);
 };
 
-std::span<const Operator> Operators();
+struct Match {
+  const Operator* op = nullptr;  // null: no operator of the provider
+  NodeGroup group;
+};
 
-// Null when the provider doesn't know the node's operator.
-const Operator* FindOperator(Ort::ConstNode node);
+// What the provider makes of the node as a main one.
+Match MatchNode(const GraphIndex& graph, Ort::ConstNode node);
 
 }  // namespace onnxruntime_mlas::provider

@@ -34,8 +34,14 @@ std::string DeclineReason(const Node& node) {
 
 }  // namespace
 
-Decision CanRun(Ort::ConstNode ort_node, const Options& options) {
-  const Node node = ReadNode(ort_node, options);
+NodeGroup MatchGroup(const GraphIndex&, Ort::ConstNode node) {
+  NodeGroup group;
+  if (node.GetOperatorType() == "MatMulNBits" && node.GetDomain() == "com.microsoft") group.nodes.push_back(node);
+  return group;
+}
+
+Decision CanRun(const GraphIndex&, const NodeGroup& group, const Options& options) {
+  const Node node = ReadNode(group.main_node(), options);
   Decision decision;
   decision.reason = DeclineReason(node);
   decision.take = decision.reason.empty();

@@ -101,8 +101,8 @@ ParallelFor PackingThreads(size_t code_bytes) {
   return code_bytes >= kParallelPackBytes ? LoadParallelFor() : ParallelFor{};
 }
 
-Compiled Compile(Ort::ConstNode ort_node, const FusedInputs& inputs, const Options& options) {
-  const Node node = ReadNode(ort_node, options);
+Compiled Compile(const NodeGroup& group, const FusedInputs& inputs, const Options& options) {
+  const Node node = ReadNode(group.main_node(), options);
   auto kernel = std::make_unique<Kernel>();
   kernel->where = node.Where();
   kernel->dims = CheckAttributes(node);

@@ -5,7 +5,8 @@
 
 namespace onnxruntime_mlas::provider::matmul_nbits {
 
-Decision CanRun(Ort::ConstNode node, const Options& options);
-Compiled Compile(Ort::ConstNode node, const FusedInputs& inputs, const Options& options);
+NodeGroup MatchGroup(const GraphIndex& graph, Ort::ConstNode node);
+Decision CanRun(const GraphIndex& graph, const NodeGroup& group, const Options& options);
+Compiled Compile(const NodeGroup& group, const FusedInputs& inputs, const Options& options);
 
 }  // namespace onnxruntime_mlas::provider::matmul_nbits
