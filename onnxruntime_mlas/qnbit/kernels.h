@@ -20,11 +20,13 @@ inline constexpr size_t kActivationLanes = 1;
 #endif
 
 // How planes of a unit are masked at M = 1 (tile_int8.h, PlaneInPlace): plane p is shifted down by shift[p] bits, then
-// its codes stand times 2^(bits * set[p]) and go to that one of `sets` sets of accumulators.
+// its codes stand times 2^(bits * set[p]) and go to that one of `sets` sets of accumulators. With `alternate`, units
+// take turns in two of each.
 struct InPlaceRule {
   unsigned sets;
   int shift[4];
   unsigned set[4];
+  bool alternate = false;
 };
 
 // One block of one quantised row of A, repeated in every lane; of a row pair (IsaKernels::arrange_rows), the first row
@@ -36,9 +38,13 @@ struct ActivationBlock {
   float scale[kActivationLanes];  // amax / 127
 };
 
-// One strip (or its panel) times `rows` quantised rows, over a range of blocks: all of them in the column format.
+inline constexpr size_t kMaxTileStrips = 2;
+
+// Neighbouring strips (or their panels) times `rows` quantised rows, over a range of blocks: one strip and all blocks
+// in the column format.
 struct Int8Args {
-  const std::byte* b;           // first block of the range
+  const std::byte* b;           // first strip's first block of the range
+  size_t b_stride;              // bytes between strips
   const int8_t* a;              // first row's first block of the range
   size_t a_stride;              // bytes between rows
   const ActivationBlock* meta;  // first row's first block of the range
@@ -47,7 +53,7 @@ struct Int8Args {
   const Layout* layout;
   float* c;
   size_t ldc;
-  size_t columns;     // 1..16 that exist in C
+  size_t columns;     // that exist in C, over all the strips
   bool first;         // the range starts at k = 0: C is written, not accumulated into
   const float* bias;  // added at the end when not null; set only for the range that ends at k
 };
@@ -113,6 +119,9 @@ struct ActivationKernels {
   void (*narrow[kElementTypes])(const float* from, size_t count, void* to);
 };
 
+// As a panel threshold: panels run by name only, since unpacking in registers was faster at every M measured.
+inline constexpr size_t kNever = ~size_t{0};
+
 // What an ISA has for one width of weights.
 struct WidthKernels {
   // Unpacks `blocks` blocks of one strip into an int8 panel.
@@ -144,7 +153,8 @@ struct IsaKernels {
   void (*arrange_rows)(const int8_t* q0, const int8_t* q1, const Layout& layout, size_t blocks, int8_t* to);
 
   int32_t sum_bias;          // int32 sums are kept plus this (kSumBias of the vocabulary)
-  size_t fp32_panel_strips;  // strips side by side in an fp32 panel
+  size_t int8_strips;        // that an int8 kernel is given side by side, up to kMaxTileStrips
+  size_t fp32_panel_strips;  // that an fp32 panel holds side by side
 };
 
 const IsaKernels& KernelsOf(Isa isa);

@@ -9,15 +9,13 @@ namespace {
 using V = Avx512Vnni;
 constexpr Isa kIsa = Isa::kAvx512Vnni;
 
-#define INT8_ROWS(Vocabulary, bits)                                                                        \
-  Int8FusedRow<Vocabulary, bits, 8>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "fused", 8, 16), kIsa),     \
-      Int8FusedRow<Vocabulary, bits, 4>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "fused", 4, 16), kIsa), \
-      Int8FusedRow<Vocabulary, bits, 2>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "fused", 2, 16), kIsa), \
-      Int8FusedRow<Vocabulary, bits, 1>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "fused", 1, 16), kIsa), \
-      Int8PanelRow<Vocabulary, bits, 8>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "panel", 8, 16), kIsa), \
-      Int8PanelRow<Vocabulary, bits, 4>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "panel", 4, 16), kIsa), \
-      Int8PanelRow<Vocabulary, bits, 2>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "panel", 2, 16), kIsa), \
-      Int8PanelRow<Vocabulary, bits, 1>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "panel", 1, 16), kIsa)
+#define INT8_ROWS(Vocabulary, bits)                                                                           \
+  Int8FusedRow<Vocabulary, bits, 4, 2>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "fused", 4, 32), kIsa),     \
+      Int8FusedRow<Vocabulary, bits, 2, 2>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "fused", 2, 32), kIsa), \
+      Int8FusedRow<Vocabulary, bits, 1, 2>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "fused", 1, 32), kIsa), \
+      Int8PanelRow<Vocabulary, bits, 4, 2>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "panel", 4, 32), kIsa), \
+      Int8PanelRow<Vocabulary, bits, 2, 2>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "panel", 2, 32), kIsa), \
+      Int8PanelRow<Vocabulary, bits, 1, 2>(QNBIT_ROW_NAME(bits, "int8", "avx512vnni", "panel", 1, 32), kIsa)
 #define FP32_ROWS(bits)                                                                              \
   Fp32FusedRow<V, bits, 2, 2>(QNBIT_ROW_NAME(bits, "fp32", "avx512vnni", "fused", 2, 32), kIsa),     \
       Fp32FusedRow<V, bits, 1, 4>(QNBIT_ROW_NAME(bits, "fp32", "avx512vnni", "fused", 1, 64), kIsa), \
@@ -35,10 +33,11 @@ constexpr QnbitKernel kFp32Rows[] = {FP32_ROWS(2), FP32_ROWS(4), FP32_ROWS(8)};
 constinit const IsaKernels kAvx512VnniKernels = {
     .int8_rows = kInt8Rows,
     .fp32_rows = kFp32Rows,
-    .widths = {WidthOf<V, 2>(16, 4), WidthOf<V, 4>(16, 4), WidthOf<V, 8>(16, 4)},
+    .widths = {WidthOf<V, 2>(kNever, 4), WidthOf<V, 4>(kNever, 4), WidthOf<V, 8>(kNever, 4)},
     .activations = kActivationsX86,
     .arrange_rows = nullptr,
     .sum_bias = V::kSumBias,
+    .int8_strips = 2,
     .fp32_panel_strips = 2,
 };
 

@@ -32,10 +32,11 @@ constexpr QnbitKernel kFp32Rows[] = {FP32_ROWS(2), FP32_ROWS(4), FP32_ROWS(8)};
 constinit const IsaKernels kAvxVnniKernels = {
     .int8_rows = kInt8Rows,
     .fp32_rows = kFp32Rows,
-    .widths = {WidthOf<V, 2>(16, 4), WidthOf<V, 4>(16, 4), WidthOf<V, 8>(16, 4)},
+    .widths = {WidthOf<V, 2>(kNever, 4), WidthOf<V, 4>(kNever, 4), WidthOf<V, 8>(kNever, 4)},
     .activations = kActivationsX86,
     .arrange_rows = nullptr,
     .sum_bias = V::kSumBias,
+    .int8_strips = 1,
     .fp32_panel_strips = 1,
 };
 

@@ -38,6 +38,7 @@ constinit const IsaKernels kNeonKernels = {
     .activations = kActivationsNeon,
     .arrange_rows = nullptr,
     .sum_bias = V::kSumBias,
+    .int8_strips = 1,
     .fp32_panel_strips = 1,
 };
 

@@ -51,6 +51,7 @@ constinit const IsaKernels kNeonDotProdKernels = {
     .activations = kActivationsNeon,
     .arrange_rows = nullptr,
     .sum_bias = V::kSumBias,
+    .int8_strips = 1,
     .fp32_panel_strips = 1,
 };
 

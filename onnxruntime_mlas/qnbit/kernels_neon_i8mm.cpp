@@ -44,6 +44,7 @@ constinit const IsaKernels kNeonI8mmKernels = {
     .activations = kActivationsNeon,
     .arrange_rows = ArrangeRows,
     .sum_bias = NeonVector::kSumBias,
+    .int8_strips = 1,
     .fp32_panel_strips = 1,
 };
 

@@ -79,6 +79,7 @@ constinit const IsaKernels kPortableKernels = {
                     .narrow = {nullptr, Narrow<FloatToHalf>, Narrow<FloatToBFloat16>}},
     .arrange_rows = nullptr,
     .sum_bias = V::kSumBias,
+    .int8_strips = 1,
     .fp32_panel_strips = 1,
 };
 

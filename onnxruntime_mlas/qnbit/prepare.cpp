@@ -6,8 +6,19 @@
 namespace onnxruntime_mlas::qnbit {
 namespace {
 
-// Rows at a multiple of 4 KiB apart would share L1 sets.
+// Rows at a multiple of 4 KiB apart share L1 sets.
 constexpr size_t kRowSkew = 64;
+constexpr size_t kAliasBytes = 4096;
+// From this many float32 rows on, a copy with other distances costs less than what it saves.
+constexpr size_t kMinAliasingRows = 8;
+
+bool IsNarrow(const GemmArgs& args) { return args.type != ElementType::kFloat32; }
+
+bool CopiesFloats(const GemmArgs& args) {
+  const bool aliasing = args.compute == ComputeType::kFp32 && args.m >= kMinAliasingRows &&
+                        args.lda * sizeof(float) % kAliasBytes == 0;
+  return args.gather != nullptr || IsNarrow(args) || aliasing;
+}
 
 // What a row's sum over a block is multiplied by to give ActivationBlock::term, where codes come out less code_offset.
 int32_t TermFactor(const PackedInfo& info, int32_t code_offset) {
@@ -26,7 +37,6 @@ int32_t TermFactor(const PackedInfo& info, int32_t code_offset) {
 
 Workspace PlanWorkspace(const GemmArgs& args, const Layout& layout) {
   const PackedInfo& info = args.b->info;
-  const bool narrow = args.type != ElementType::kFloat32;
   Workspace w{};
   size_t end = 0;
   if (args.compute == ComputeType::kInt8) {
@@ -35,12 +45,12 @@ Workspace PlanWorkspace(const GemmArgs& args, const Layout& layout) {
     w.flags = w.meta + args.m * layout.blocks * sizeof(ActivationBlock);
     end = w.flags + args.m;
   }
-  if (args.gather != nullptr || narrow) {
+  if (CopiesFloats(args)) {
     w.floats = RoundUp(end, kPackedAlignment);
     w.float_stride = RoundUp(info.k, kPackedAlignment / sizeof(float)) + kRowSkew / sizeof(float);
     end = w.floats + args.m * w.float_stride * sizeof(float);
   }
-  if (narrow) {
+  if (IsNarrow(args)) {
     w.sums = RoundUp(end, kPackedAlignment);
     end = w.sums + args.m * info.n * sizeof(float);
   }
@@ -58,19 +68,19 @@ PreparedRows::PreparedRows(const GemmArgs& args, const Layout& layout, const Isa
       row_group_(row_group),
       term_factor_(TermFactor(args.b->info, code_offset)),
       term_bias_(args.b->info.zero_point_kind == ZeroPointKind::kUniform ? int8.sum_bias : 0) {
-  const bool own_floats = args.gather != nullptr || narrow();
+  const bool own_floats = CopiesFloats(args);
   floats_ =
       own_floats ? reinterpret_cast<const float*>(args.workspace + plan_.floats) : static_cast<const float*>(args.a);
   float_stride_ = own_floats ? plan_.float_stride : args.lda;
-  c_ = narrow() ? reinterpret_cast<float*>(args.workspace + plan_.sums) : static_cast<float*>(args.c);
-  c_stride_ = narrow() ? args.b->info.n : args.ldc;
+  c_ = IsNarrow(args_) ? reinterpret_cast<float*>(args.workspace + plan_.sums) : static_cast<float*>(args.c);
+  c_stride_ = IsNarrow(args_) ? args.b->info.n : args.ldc;
 }
 
 void PreparedRows::Prepare() const {
   constexpr size_t kElementsPerTask = 32 * 1024;
   const bool int8 = args_.compute == ComputeType::kInt8;
   // Rows of 16 bits are quantised as they stand, and widened only where kernels read float32.
-  const bool make_floats = args_.gather != nullptr || (narrow() && !int8);
+  const bool make_floats = args_.gather != nullptr || (CopiesFloats(args_) && !int8);
   if (!int8 && !make_floats) return;
   const size_t rows_per_task = RoundUp(std::max<size_t>(1, kElementsPerTask / args_.b->info.k), row_group_);
   args_.parallel(CeilDiv(args_.m, rows_per_task), [&](size_t task) {
@@ -90,9 +100,13 @@ const void* PreparedRows::Source(size_t row) const {
 void PreparedRows::MakeFloats(size_t row) const {
   const size_t k = args_.b->info.k;
   auto* const to = reinterpret_cast<float*>(args_.workspace + plan_.floats) + row * plan_.float_stride;
+  if (args_.gather == nullptr && !IsNarrow(args_)) {
+    std::memcpy(to, Source(row), k * sizeof(float));
+    return;
+  }
   if (args_.gather == nullptr) return kernels_.widen[static_cast<size_t>(args_.type)](Source(row), k, to);
   const int32_t* const gather = args_.gather;
-  if (!narrow()) {
+  if (!IsNarrow(args_)) {
     const auto* const from = static_cast<const float*>(Source(row));
     for (size_t i = 0; i < k; ++i) to[i] = gather[i] < 0 ? 0.0f : from[gather[i]];
     return;
@@ -130,7 +144,7 @@ void PreparedRows::Quantize(size_t row, size_t rows) const {
                            .sums = sums[i]};
       if (quantize_row(t)) return true;
       Fp32Flag(row + i) = 1;
-      if (narrow() && !gathered) MakeFloats(row + i);
+      if (IsNarrow(args_) && !gathered) MakeFloats(row + i);
       return false;
     }
     std::memset(q, 0, count * layout_.block_len);
@@ -162,7 +176,7 @@ void PreparedRows::Quantize(size_t row, size_t rows) const {
 }
 
 void PreparedRows::FinishC(size_t row_begin, size_t row_end, size_t column_begin, size_t column_end) const {
-  if (!narrow()) return;
+  if (!IsNarrow(args_)) return;
   const auto narrow_row = kernels_.narrow[static_cast<size_t>(args_.type)];
   for (size_t row = row_begin; row < row_end; ++row) {
     narrow_row(C(row) + column_begin, column_end - column_begin,

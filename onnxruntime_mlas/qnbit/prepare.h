@@ -1,5 +1,5 @@
-// What the driver makes of A before kernels run, in the workspace: rows gathered and widened to float32, and for kInt8
-// quantised.
+// What the driver makes of A before kernels run, in the workspace: rows gathered, widened to float32 or moved apart,
+// and for kInt8 quantised.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Workspace {
   size_t q_stride;  // bytes between quantised rows, which start at 0
   size_t meta;      // ActivationBlock [m, blocks]
   size_t flags;     // uint8 [m]: 1 where a row can't be quantised and must be computed as kFp32
-  size_t floats;    // float32 [m, float_stride]: A, when it is gathered or of 16 bits
+  size_t floats;    // float32 [m, float_stride]: A, when it is gathered, of 16 bits or moved apart
   size_t float_stride;
   size_t sums;  // float32 [m, n]: C before it is narrowed, when it is of 16 bits
   size_t bytes;
@@ -56,7 +56,6 @@ class PreparedRows {
 
  private:
   uint8_t& Fp32Flag(size_t row) const { return reinterpret_cast<uint8_t*>(args_.workspace + plan_.flags)[row]; }
-  bool narrow() const { return args_.type != ElementType::kFloat32; }
   const void* Source(size_t row) const;
   void MakeFloats(size_t row) const;
   void Quantize(size_t row, size_t rows) const;

@@ -70,7 +70,7 @@ ORT_MLAS_INLINE inline void DotVector(const std::byte* vector, const int8x16_t (
                                       int32x4_t (&acc)[kRows]) {
   const auto codes = D::LoadCodes(vector);
   ForEach<kCount>([&]<unsigned kP>() ORT_MLAS_INLINE {
-    const auto plane = Plane<D, kPlane + kP>(codes);
+    const auto plane = Plane<D, 2, kPlane + kP>(codes);
     ORT_MLAS_UNROLL
     for (unsigned r = 0; r < kRows; ++r) acc[r] = Dot16(acc[r], plane, a[r][kP]);
   });

@@ -1,4 +1,5 @@
-// The CompInt8 tile, written once over an ISA's vocabulary V (qnbit/isa/): kRows rows of A times one strip.
+// The CompInt8 tile, written once over an ISA's vocabulary V (qnbit/isa/): kRows rows of A times neighbouring columns
+// of one strip, or of several.
 //
 // Per block and row: c = fma(float(sum of code * q, less the zero points), a_scale * b_scale, c), and for float zero
 // points also c = fma(a_scale * float(sum q), -(zero_point * b_scale), c). Every tile, path and ISA does these same
@@ -16,6 +17,7 @@ namespace onnxruntime_mlas::qnbit {
 namespace {
 
 inline constexpr size_t kStepK = 16;
+inline constexpr size_t kLongSteps = 4;  // of a block, from which on more accumulators pay
 inline constexpr unsigned kPanelBits = 0;
 
 template <class V, unsigned kUnits>
@@ -39,9 +41,9 @@ ORT_MLAS_INLINE inline typename V::Codes Plane(typename V::Codes codes) {
 }
 
 // The same, cheaper where a plane is masked in place: then codes come out times 2^(kBits * set[kPlane]).
-template <class V, unsigned kBits, unsigned kPlane>
+template <class V, unsigned kBits, bool kLong, unsigned kPlane>
 ORT_MLAS_INLINE inline typename V::Codes PlaneInPlace(typename V::Codes codes) {
-  constexpr InPlaceRule kRule = V::InPlace(kBits);
+  constexpr InPlaceRule kRule = V::InPlace(kBits, kLong);
   constexpr int kShift = kRule.shift[kPlane];
   constexpr unsigned kLowBit = kBits * kPlane - kShift;
   constexpr unsigned kMask = ((1u << kBits) - 1) << kLowBit;
@@ -55,12 +57,39 @@ ORT_MLAS_INLINE inline typename V::Codes PlaneInPlace(typename V::Codes codes) {
   }
 }
 
-// kVecs neighbouring vectors of codes, from byte kOffset on.
-template <class V, unsigned kVecs, size_t kOffset>
-ORT_MLAS_INLINE inline void LoadVectors(const std::byte* from, typename V::Codes (&codes)[kVecs]) {
-  ForEach<kVecs>([&]<unsigned kV>() ORT_MLAS_INLINE {
-    codes[kV] = V::template LoadCodesAt<kOffset + kV * V::kLanes * kColumnBytes>(from);
-  });
+// Where the codes of kVecs neighbouring vectors of columns lie: in one strip (or its panel) or several.
+template <class V, unsigned kVecs>
+struct CodesAt {
+  static constexpr unsigned kStripVecs = kStripColumns / V::kLanes;
+  static constexpr unsigned kStrips = kVecs > kStripVecs ? kVecs / kStripVecs : 1;
+  const std::byte* strips[kStrips];
+
+  template <size_t kOffset>
+  ORT_MLAS_INLINE void Load(typename V::Codes (&codes)[kVecs]) const {
+    ForEach<kVecs>([&]<unsigned kV>() ORT_MLAS_INLINE {
+      codes[kV] =
+          V::template LoadCodesAt<kOffset + kV % kStripVecs * V::kLanes * kColumnBytes>(strips[kV / kStripVecs]);
+    });
+  }
+  ORT_MLAS_INLINE void Advance(size_t bytes) {
+    ORT_MLAS_UNROLL
+    for (unsigned i = 0; i < kStrips; ++i) strips[i] += bytes;
+  }
+  ORT_MLAS_INLINE CodesAt After(size_t bytes) const {
+    CodesAt moved = *this;
+    moved.Advance(bytes);
+    return moved;
+  }
+};
+
+// Four neighbouring k of activations, to be multiplied with kVecs vectors of codes.
+template <class V, unsigned kVecs, unsigned kQuad>
+ORT_MLAS_INLINE inline auto QuadFor(const typename V::Activations& activations) {
+  if constexpr (requires { V::template QuadOf<kQuad, kVecs>(activations); }) {
+    return V::template QuadOf<kQuad, kVecs>(activations);
+  } else {
+    return V::template Quad<kQuad>(activations);
+  }
 }
 
 // Tiles go through a block in steps of 16 k, which every block is made of: the units that hold them, or four planes of
@@ -85,35 +114,37 @@ ORT_MLAS_INLINE inline void ForSteps(size_t count, Step&& step, Advance&& advanc
 
 // Dot products of one fused block for one row at M = 1, where unpacking is the cost: planes are masked in place as the
 // ISA's vocabulary says, into one set of accumulators per power of two, which are joined exactly at the block's end.
-template <class V, unsigned kBits, unsigned kVecs, unsigned kSets>
-ORT_MLAS_INLINE inline void DotStepsInPlace(const std::byte* units, size_t count, const int8_t* a,
-                                            typename V::Acc (&sets)[kSets][kVecs]) {
+template <class V, unsigned kBits, bool kLong, unsigned kVecs, unsigned kAccs>
+ORT_MLAS_INLINE inline void DotStepsInPlace(CodesAt<V, kVecs> units, size_t count, const int8_t* a,
+                                            typename V::Acc (&accs)[kAccs][kVecs]) {
   constexpr unsigned kUnits = kStepUnits<kBits>;
   constexpr unsigned kPlanes = kUnitPlanes<kBits>;
-  constexpr InPlaceRule kRule = V::InPlace(kBits);
+  constexpr InPlaceRule kRule = V::InPlace(kBits, kLong);
   const auto step = [&]<unsigned kStep>() ORT_MLAS_INLINE {
     const auto activations = V::template LoadActivations<kStep * kStepK>(a);
     ForEach<kUnits>([&]<unsigned kUnit>() ORT_MLAS_INLINE {
       typename V::Codes codes[kVecs];
-      LoadVectors<V, kVecs, (kStep * kUnits + kUnit) * kUnitBytes>(units, codes);
+      units.template Load<(kStep * kUnits + kUnit) * kUnitBytes>(codes);
       ForEach<kPlanes>([&]<unsigned kPlane>() ORT_MLAS_INLINE {
-        const auto quad = V::template Quad<kUnit * kPlanes + kPlane>(activations);
-        auto& set = sets[kRule.set[kPlane]];
+        const auto quad = QuadFor<V, kVecs, kUnit * kPlanes + kPlane>(activations);
+        auto& acc = accs[kUnit * kRule.sets % kAccs + kRule.set[kPlane]];
         ORT_MLAS_UNROLL
-        for (unsigned v = 0; v < kVecs; ++v) set[v] = V::Dot(set[v], PlaneInPlace<V, kBits, kPlane>(codes[v]), quad);
+        for (unsigned v = 0; v < kVecs; ++v)
+          acc[v] = V::Dot(acc[v], PlaneInPlace<V, kBits, kLong, kPlane>(codes[v]), quad);
       });
     });
   };
   ForSteps<kStepsAtOnce<V, kUnits>>(count, step, [&](size_t by) ORT_MLAS_INLINE {
-    units += by * kUnits * kUnitBytes;
+    units.Advance(by * kUnits * kUnitBytes);
     a += by * kStepK;
   });
 }
 
-// The same for kRows rows, which share the unpacking; the planes of a panel follow one another in k order.
-template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, bool kPanel>
-ORT_MLAS_INLINE inline void DotSteps(const std::byte* b, size_t count, const int8_t* a, size_t a_stride,
-                                     typename V::Acc (&acc)[kRows][kVecs]) {
+// The same for kRows rows, which share the unpacking; the planes of a panel follow one another in k order. Quads of k
+// take turns in kChains accumulators.
+template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, bool kPanel, unsigned kChains>
+ORT_MLAS_INLINE inline void DotSteps(CodesAt<V, kVecs> b, size_t count, const int8_t* a, size_t a_stride,
+                                     typename V::Acc (&acc)[kChains][kRows][kVecs]) {
   constexpr unsigned kLoads = kPanel ? 4 : kStepUnits<kBits>;  // groups of kVecs vectors
   constexpr unsigned kPlanes = 4 / kLoads;                     // of each
   const int8_t* rows[kRows];
@@ -123,10 +154,10 @@ ORT_MLAS_INLINE inline void DotSteps(const std::byte* b, size_t count, const int
     typename V::Activations activations[kRows];
     ORT_MLAS_UNROLL
     for (unsigned r = 0; r < kRows; ++r) activations[r] = V::template LoadActivations<kStep * kStepK>(rows[r]);
-    const std::byte* const from = kPanel ? b + kStep * kLoads * kUnitBytes : b;
+    const auto from = kPanel ? b.After(kStep * kLoads * kUnitBytes) : b;
     ForEach<kLoads>([&]<unsigned kLoad>() ORT_MLAS_INLINE {
       typename V::Codes codes[kVecs];
-      LoadVectors<V, kVecs, ((kPanel ? 0 : kStep * kLoads) + kLoad) * kUnitBytes>(from, codes);
+      from.template Load<((kPanel ? 0 : kStep * kLoads) + kLoad) * kUnitBytes>(codes);
       ForEach<kPlanes>([&]<unsigned kPlane>() ORT_MLAS_INLINE {
         typename V::Codes plane[kVecs];
         ORT_MLAS_UNROLL
@@ -139,15 +170,17 @@ ORT_MLAS_INLINE inline void DotSteps(const std::byte* b, size_t count, const int
         }
         ORT_MLAS_UNROLL
         for (unsigned r = 0; r < kRows; ++r) {
-          const auto quad = V::template Quad<kLoad * kPlanes + kPlane>(activations[r]);
+          constexpr unsigned kQuad = kLoad * kPlanes + kPlane;
+          const auto quad = QuadFor<V, kVecs, kQuad>(activations[r]);
+          auto& chain = acc[kQuad % kChains][r];
           ORT_MLAS_UNROLL
-          for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::Dot(acc[r][v], plane[v], quad);
+          for (unsigned v = 0; v < kVecs; ++v) chain[v] = V::Dot(chain[v], plane[v], quad);
         }
       });
     });
   };
   ForSteps<kStepsAtOnce<V, kPanel ? 1 : kLoads>>(count, step, [&](size_t by) ORT_MLAS_INLINE {
-    b += by * kLoads * kUnitBytes;
+    b.Advance(by * kLoads * kUnitBytes);
     ORT_MLAS_UNROLL
     for (unsigned r = 0; r < kRows; ++r) rows[r] += by * kStepK;
   });
@@ -156,50 +189,91 @@ ORT_MLAS_INLINE inline void DotSteps(const std::byte* b, size_t count, const int
 // Over a panel one plane at a time, where every quad of A is read from memory on its own: four at a time ran 8 to 16 %
 // slower on AVX2.
 template <class V, unsigned kRows, unsigned kVecs>
-ORT_MLAS_INLINE inline void DotPanelPlanes(const std::byte* planes, size_t count, const int8_t* a, size_t a_stride,
+ORT_MLAS_INLINE inline void DotPanelPlanes(CodesAt<V, kVecs> planes, size_t count, const int8_t* a, size_t a_stride,
                                            typename V::Acc (&acc)[kRows][kVecs]) {
-  for (size_t plane = 0; plane < count; ++plane, planes += kUnitBytes, a += kQuadK) {
+  for (size_t plane = 0; plane < count; ++plane, planes.Advance(kUnitBytes), a += kQuadK) {
     typename V::Codes codes[kVecs];
-    LoadVectors<V, kVecs, 0>(planes, codes);
+    planes.template Load<0>(codes);
     ORT_MLAS_UNROLL
     for (unsigned r = 0; r < kRows; ++r) {
-      const auto quad = V::template Quad<0>(V::template LoadActivations<0>(a + r * a_stride));
+      const auto quad = QuadFor<V, kVecs, 0>(V::template LoadActivations<0>(a + r * a_stride));
       ORT_MLAS_UNROLL
       for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::Dot(acc[r][v], codes[v], quad);
     }
   }
 }
 
-template <class V, unsigned kBits, unsigned kVecs>
-ORT_MLAS_INLINE inline void DotSegmentInPlace(const std::byte* b, size_t steps, const int8_t* a,
+template <class V, unsigned kBits, bool kLong, unsigned kVecs>
+ORT_MLAS_INLINE inline void DotSegmentInPlace(const CodesAt<V, kVecs>& b, size_t steps, const int8_t* a,
                                               typename V::Acc (&acc)[kVecs]) {
-  constexpr unsigned kSets = V::InPlace(kBits).sets;
-  typename V::Acc sets[kSets][kVecs];
+  constexpr InPlaceRule kRule = V::InPlace(kBits, kLong);
+  constexpr unsigned kAccs = kRule.alternate ? 2 * kRule.sets : kRule.sets;
+  typename V::Acc accs[kAccs][kVecs];
   ORT_MLAS_UNROLL
   for (unsigned v = 0; v < kVecs; ++v) {
-    sets[0][v] = acc[v];
+    accs[0][v] = acc[v];
     ORT_MLAS_UNROLL
-    for (unsigned set = 1; set < kSets; ++set) sets[set][v] = V::ZeroAcc();
+    for (unsigned i = 1; i < kAccs; ++i) accs[i][v] = V::ZeroAcc();
   }
-  DotStepsInPlace<V, kBits, kVecs, kSets>(b, steps, a, sets);
+  DotStepsInPlace<V, kBits, kLong, kVecs, kAccs>(b, steps, a, accs);
   ORT_MLAS_UNROLL
   for (unsigned v = 0; v < kVecs; ++v) {
-    acc[v] = sets[0][v];
-    if constexpr (kSets > 1) acc[v] = V::template AddShifted<kBits>(acc[v], sets[1][v]);
-    if constexpr (kSets > 2) acc[v] = V::template AddShifted<2 * kBits>(acc[v], sets[2][v]);
+    if constexpr (kRule.alternate) {
+      ORT_MLAS_UNROLL
+      for (unsigned set = 0; set < kRule.sets; ++set) accs[set][v] = V::AddI32(accs[set][v], accs[kRule.sets + set][v]);
+    }
+    acc[v] = accs[0][v];
+    ForEach<kRule.sets - 1>([&]<unsigned kI>() ORT_MLAS_INLINE {
+      acc[v] = V::template AddShifted<kBits*(kI + 1)>(acc[v], accs[kI + 1][v]);
+    });
   }
 }
 
+// Accumulators per row and vector such that dots needn't wait for one another.
+template <class V, unsigned kRows, unsigned kVecs>
+constexpr unsigned kDotChains = V::kDotsInFlight / (kRows * kVecs) > 4   ? 4
+                                : V::kDotsInFlight / (kRows * kVecs) > 1 ? V::kDotsInFlight / (kRows * kVecs)
+                                                                         : 1;
+
 // `steps` steps of a block from `b`, all rows, added to `acc`.
 template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, bool kPanel>
-ORT_MLAS_INLINE inline void DotSegment(const std::byte* b, size_t steps, const int8_t* a, size_t a_stride,
+ORT_MLAS_INLINE inline void DotSegment(const CodesAt<V, kVecs>& b, size_t steps, const int8_t* a, size_t a_stride,
                                        typename V::Acc (&acc)[kRows][kVecs]) {
-  if constexpr (kRows == 1 && !kPanel && V::InPlace(kBits).sets > 1) {
-    // With one step, joining the sets would take as much as masking in place saves.
-    if (steps > 1) return DotSegmentInPlace<V, kBits>(b, steps, a, acc[0]);
+  using Accs = typename V::Acc[1][kRows][kVecs];
+  if constexpr (kPanel && V::kQuadsFromMemory) {
+    DotPanelPlanes<V>(b, 4 * steps, a, a_stride, acc);
+    return;
   }
-  if constexpr (kPanel && V::kQuadsFromMemory) return DotPanelPlanes<V>(b, 4 * steps, a, a_stride, acc);
-  DotSteps<V, kBits, kRows, kVecs, kPanel>(b, steps, a, a_stride, acc);
+  // Joining several accumulators takes operations of its own, which must be worth it.
+  if constexpr (kRows == 1 && !kPanel && V::InPlace(kBits, false).sets > 1) {
+    if (steps >= kLongSteps) return DotSegmentInPlace<V, kBits, true>(b, steps, a, acc[0]);
+    if (steps > 1) return DotSegmentInPlace<V, kBits, false>(b, steps, a, acc[0]);
+  }
+  if constexpr (constexpr unsigned kChains = kDotChains<V, kRows, kVecs>; kChains > 1) {
+    if (steps >= kLongSteps) {
+      typename V::Acc chains[kChains][kRows][kVecs];
+      const auto each = [](auto&& visit) {
+        ORT_MLAS_UNROLL
+        for (unsigned r = 0; r < kRows; ++r) {
+          ORT_MLAS_UNROLL
+          for (unsigned v = 0; v < kVecs; ++v) visit(r, v);
+        }
+      };
+      each([&](unsigned r, unsigned v) {
+        chains[0][r][v] = acc[r][v];
+        ORT_MLAS_UNROLL
+        for (unsigned i = 1; i < kChains; ++i) chains[i][r][v] = V::ZeroAcc();
+      });
+      DotSteps<V, kBits, kRows, kVecs, kPanel, kChains>(b, steps, a, a_stride, chains);
+      each([&](unsigned r, unsigned v) {
+        acc[r][v] = chains[0][r][v];
+        ORT_MLAS_UNROLL
+        for (unsigned i = 1; i < kChains; ++i) acc[r][v] = V::AddI32(acc[r][v], chains[i][r][v]);
+      });
+      return;
+    }
+  }
+  DotSteps<V, kBits, kRows, kVecs, kPanel, 1>(b, steps, a, a_stride, reinterpret_cast<Accs&>(acc));
 }
 
 // Largest number of steps whose dots an int16 accumulator holds (VPMADDUBSW; SMLAL, where two accumulators add up when
@@ -234,13 +308,15 @@ ORT_MLAS_INLINE inline typename V::I32 Start(const Layout& layout, const std::by
 }
 
 template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
-ORT_MLAS_INLINE inline void BlockSums(const Int8Args& t, const Layout& layout, const std::byte* block, const int8_t* a,
-                                      const ActivationBlock* meta, size_t first_lane,
+ORT_MLAS_INLINE inline void BlockSums(const Int8Args& t, const Layout& layout, const CodesAt<V, kVecs>& blocks,
+                                      const int8_t* a, const ActivationBlock* meta, size_t first_lane,
                                       typename V::I32 (&sums)[kRows][kVecs]) {
-  const std::byte* codes = block + first_lane * kColumnBytes;
+  constexpr unsigned kStripVecs = CodesAt<V, kVecs>::kStripVecs;
+  const auto codes = blocks.After(first_lane * kColumnBytes);
   const size_t steps = layout.block_len / kStepK;
   const auto start = [&](unsigned r, unsigned v) {
-    return Start<V, kZeroPoints, kPanel>(layout, block, meta[r * t.meta_stride], first_lane + v * V::kLanes);
+    return Start<V, kZeroPoints, kPanel>(layout, blocks.strips[v / kStripVecs], meta[r * t.meta_stride],
+                                         first_lane + v % kStripVecs * V::kLanes);
   };
   if constexpr (V::kInt32Dots) {
     // The dots accumulate onto the start: it costs nothing.
@@ -261,7 +337,7 @@ ORT_MLAS_INLINE inline void BlockSums(const Int8Args& t, const Layout& layout, c
         ORT_MLAS_UNROLL
         for (unsigned v = 0; v < kVecs; ++v) acc[r][v] = V::ZeroAcc();
       }
-      DotSegment<V, kBits, kRows, kVecs, kPanel>(codes + step * kStepBytes, segment, a + step * kStepK, t.a_stride,
+      DotSegment<V, kBits, kRows, kVecs, kPanel>(codes.After(step * kStepBytes), segment, a + step * kStepK, t.a_stride,
                                                  acc);
       ORT_MLAS_UNROLL
       for (unsigned r = 0; r < kRows; ++r) {
@@ -297,14 +373,16 @@ ORT_MLAS_INLINE inline typename V::F32 LoadZeroPointOffset(const Layout& layout,
   return V::Negate(V::Mul(V::LoadF32(block + layout.zero_points_offset + lane * sizeof(float)), scale));
 }
 
-// kRows rows times kVecs vectors of columns of the strip, the first of them at column `first_lane`.
+// kRows rows times kVecs vectors of columns, the first of them at column `first`.
 template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, ZeroPointKind kZeroPoints, bool kPanel>
-inline void Int8Tile(const Int8Args& args, size_t first_lane) {
+inline void Int8Tile(const Int8Args& args, size_t first) {
   const Int8Args t = args;  // copies, so that fields stay in registers
   const Layout layout = *t.layout;
   const size_t block_bytes = kPanel ? layout.panel_block_bytes : layout.block_bytes;
-  const auto columns_from = [&](unsigned v) { return t.columns - first_lane - v * V::kLanes; };
-  const auto c_at = [&](unsigned r, unsigned v) { return t.c + r * t.ldc + first_lane + v * V::kLanes; };
+  constexpr unsigned kStripVecs = CodesAt<V, kVecs>::kStripVecs;
+  const size_t first_lane = first % kStripColumns;
+  const auto columns_from = [&](unsigned v) { return t.columns - first - v * V::kLanes; };
+  const auto c_at = [&](unsigned r, unsigned v) { return t.c + r * t.ldc + first + v * V::kLanes; };
   typename V::F32 c[kRows][kVecs];
   ORT_MLAS_UNROLL
   for (unsigned r = 0; r < kRows; ++r) {
@@ -313,23 +391,26 @@ inline void Int8Tile(const Int8Args& args, size_t first_lane) {
       c[r][v] = t.first ? V::ZeroF32() : V::LoadPartial(c_at(r, v), columns_from(v));
     }
   }
-  const std::byte* block = t.b;
+  CodesAt<V, kVecs> block;
+  ORT_MLAS_UNROLL
+  for (unsigned i = 0; i < block.kStrips; ++i) block.strips[i] = t.b + (first / kStripColumns + i) * t.b_stride;
   const int8_t* a = t.a;
   const ActivationBlock* meta = t.meta;
-  for (size_t index = 0; index < t.blocks; ++index, block += block_bytes, a += layout.block_len, ++meta) {
+  for (size_t index = 0; index < t.blocks; ++index, block.Advance(block_bytes), a += layout.block_len, ++meta) {
     typename V::I32 sums[kRows][kVecs];
     BlockSums<V, kBits, kRows, kVecs, kZeroPoints, kPanel>(t, layout, block, a, meta, first_lane, sums);
     ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
-      const size_t lane = first_lane + v * V::kLanes;
-      const auto b_scale = LoadScales<V, kPanel>(layout, block, lane);
+      const std::byte* const strip_block = block.strips[v / kStripVecs];
+      const size_t lane = first_lane + v % kStripVecs * V::kLanes;
+      const auto b_scale = LoadScales<V, kPanel>(layout, strip_block, lane);
       ORT_MLAS_UNROLL
       for (unsigned r = 0; r < kRows; ++r) {
         const auto a_scale = V::LoadScale(meta[r * t.meta_stride]);
         c[r][v] = V::Fma(V::SumToFloat(sums[r][v]), V::Mul(a_scale, b_scale), c[r][v]);
       }
       if constexpr (kZeroPoints == ZeroPointKind::kFloat) {
-        const auto offset = LoadZeroPointOffset<V, kPanel>(layout, block, lane, b_scale);
+        const auto offset = LoadZeroPointOffset<V, kPanel>(layout, strip_block, lane, b_scale);
         ORT_MLAS_UNROLL
         for (unsigned r = 0; r < kRows; ++r) {
           const ActivationBlock& m = meta[r * t.meta_stride];
@@ -344,7 +425,7 @@ inline void Int8Tile(const Int8Args& args, size_t first_lane) {
     ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       if (t.bias != nullptr) {
-        c[r][v] = V::Add(c[r][v], V::LoadPartial(t.bias + first_lane + v * V::kLanes, columns_from(v)));
+        c[r][v] = V::Add(c[r][v], V::LoadPartial(t.bias + first + v * V::kLanes, columns_from(v)));
       }
       V::StorePartial(c_at(r, v), c[r][v], columns_from(v));
     }
@@ -352,14 +433,14 @@ inline void Int8Tile(const Int8Args& args, size_t first_lane) {
 }
 
 template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, bool kPanel>
-inline void Int8TileOfKind(const Int8Args& t, size_t first_lane) {
+inline void Int8TileOfKind(const Int8Args& t, size_t first) {
   switch (t.layout->zero_point_kind) {
     case ZeroPointKind::kUniform:
-      return Int8Tile<V, kBits, kRows, kVecs, ZeroPointKind::kUniform, kPanel>(t, first_lane);
+      return Int8Tile<V, kBits, kRows, kVecs, ZeroPointKind::kUniform, kPanel>(t, first);
     case ZeroPointKind::kPerBlock:
-      return Int8Tile<V, kBits, kRows, kVecs, ZeroPointKind::kPerBlock, kPanel>(t, first_lane);
+      return Int8Tile<V, kBits, kRows, kVecs, ZeroPointKind::kPerBlock, kPanel>(t, first);
     case ZeroPointKind::kFloat:
-      return Int8Tile<V, kBits, kRows, kVecs, ZeroPointKind::kFloat, kPanel>(t, first_lane);
+      return Int8Tile<V, kBits, kRows, kVecs, ZeroPointKind::kFloat, kPanel>(t, first);
   }
 }
 
@@ -376,7 +457,7 @@ inline void Int8Tiles(const Int8Args& t, size_t lane) {
 // at every width: kBits is kPanelBits there.
 template <class V, unsigned kBits, unsigned kRows, unsigned kVecs, bool kPanel>
 void RunInt8(const Int8Args& t) {
-  static_assert((kVecs & (kVecs - 1)) == 0 && kVecs * V::kLanes <= kStripColumns);
+  static_assert((kVecs & (kVecs - 1)) == 0 && kVecs * V::kLanes <= kMaxTileStrips * kStripColumns);
   Int8Tiles<V, kBits, kRows, kVecs, kPanel>(t, 0);
 }
 
@@ -399,12 +480,13 @@ inline void UnpackParameters(const std::byte* block, const Layout& layout, std::
 // Strip -> int8 panel (layout.h).
 template <class V, unsigned kBits>
 void UnpackInt8Panel(const std::byte* b, size_t blocks, const Layout& layout, std::byte* panel) {
-  constexpr unsigned kVecs = kStripColumns / V::kLanes;
+  using Strip = CodesAt<V, kStripColumns / V::kLanes>;
+  constexpr unsigned kVecs = Strip::kStripVecs;
   constexpr unsigned kPlanes = kUnitPlanes<kBits>;
   for (size_t block = 0; block < blocks; ++block, b += layout.block_bytes, panel += layout.panel_block_bytes) {
     for (size_t unit = 0; unit < layout.units; ++unit) {
       typename V::Codes codes[kVecs];
-      LoadVectors<V, kVecs, 0>(b + unit * kUnitBytes, codes);
+      Strip{{b + unit * kUnitBytes}}.template Load<0>(codes);
       ForEach<kPlanes>([&]<unsigned kPlane>() ORT_MLAS_INLINE {
         std::byte* plane = panel + (kPlanes * unit + kPlane) * kUnitBytes;
         ORT_MLAS_UNROLL

@@ -9,10 +9,14 @@ namespace {
 struct AvxVnni : X86Vector256 {
   static constexpr bool kInt32Dots = true;
   static constexpr int32_t kCodeOffset = 0;
-  // Planes of 2 bits in two sets, as isa/avx2.h; 4 bits in place, times 1 and 16.
-  static constexpr InPlaceRule InPlace(unsigned bits) {
+  // Two dots a cycle, whose sums are ready after 5 cycles; more accumulators would leave too few of 16 registers.
+  static constexpr unsigned kDotsInFlight = 8;
+  // 2 bits as isa/avx2.h, in long blocks all planes in place; 4 bits in place, in long blocks in twice the
+  // accumulators.
+  static constexpr InPlaceRule InPlace(unsigned bits, bool long_block) {
+    if (bits == 2 && long_block) return {4, {0, 0, 0, 0}, {0, 1, 2, 3}};
     if (bits == 2) return {2, {0, 0, 4, 4}, {0, 1, 0, 1}};
-    return bits == 4 ? InPlaceRule{2, {0, 0}, {0, 1}} : InPlaceRule{1, {}, {}};
+    return bits == 4 ? InPlaceRule{2, {0, 0}, {0, 1}, long_block} : InPlaceRule{1, {}, {}};
   }
   // Written as assembly because GCC 12 copies the intrinsic's accumulator before and after every dot.
   static Acc Dot(Acc acc, Codes codes, Codes a) {

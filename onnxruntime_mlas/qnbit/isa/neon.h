@@ -12,7 +12,7 @@ struct Neon : NeonVector {
   static constexpr bool kInt32Dots = false;
   static constexpr int32_t kCodeOffset = 0;
   // Two sets at 2 bits: codes times 16 would leave room for few products.
-  static constexpr InPlaceRule InPlace(unsigned bits) {
+  static constexpr InPlaceRule InPlace(unsigned bits, bool) {
     return bits == 2 ? InPlaceRule{2, {0, 0, 4, 6}, {0, 1, 0, 0}} : InPlaceRule{1, {0, 4}, {0, 0}};
   }
   struct Acc {
@@ -39,7 +39,7 @@ struct Neon : NeonVector {
 struct NeonBytes : NeonVector {
   static constexpr bool kInt32Dots = true;
   static constexpr int32_t kCodeOffset = 128;
-  static constexpr InPlaceRule InPlace(unsigned) { return {1, {}, {}}; }
+  static constexpr InPlaceRule InPlace(unsigned, bool) { return {1, {}, {}}; }
   using Acc = int32x4_t;
 
   template <unsigned kQuad>

@@ -11,7 +11,7 @@ struct NeonDotProd : NeonVector {
   static constexpr int32_t kCodeOffset = 0;
   // At 2 bits, planes 0 to 2 in place; the top one would read as negative, and is right after one shift. So a unit
   // costs four operations and a block two shift-and-adds (SSRA). At 4 bits a unit costs two either way.
-  static constexpr InPlaceRule InPlace(unsigned bits) {
+  static constexpr InPlaceRule InPlace(unsigned bits, bool) {
     return bits == 2 ? InPlaceRule{3, {0, 0, 0, 6}, {0, 1, 2, 0}} : InPlaceRule{1, {0, 4}, {0, 0}};
   }
   using Acc = int32x4_t;
@@ -40,7 +40,7 @@ struct NeonDotProd : NeonVector {
 // SDOT takes signed codes: 8 bits as they are packed.
 struct NeonDotProdBytes : NeonDotProd {
   static constexpr int32_t kCodeOffset = 128;
-  static constexpr InPlaceRule InPlace(unsigned) { return {1, {}, {}}; }
+  static constexpr InPlaceRule InPlace(unsigned, bool) { return {1, {}, {}}; }
 };
 
 }  // namespace

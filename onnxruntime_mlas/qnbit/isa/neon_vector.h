@@ -42,6 +42,7 @@ struct NeonVector {
   static constexpr size_t kLanes = 4;
   static constexpr bool kQuadsFromMemory = false;
   static constexpr unsigned kUnitsAtOnce = 4;
+  static constexpr unsigned kDotsInFlight = 1;
   static constexpr bool kShiftsBytes = true;
   using Codes = uint8x16_t;
   using Activations = int8x16_t;

@@ -21,10 +21,11 @@ struct Portable {
   static constexpr bool kInt32Dots = true;  // Acc is I32; else Widen(Acc) and AddI32 exist, and an Acc holds few dots
   static constexpr bool kQuadsFromMemory = true;  // Activations is a pointer
   static constexpr unsigned kUnitsAtOnce = 1;     // units of a block that a tile's loop takes at a time
+  static constexpr unsigned kDotsInFlight = 1;    // independent accumulators that keep the dot instruction busy
   static constexpr bool kShiftsBytes = true;      // ShiftDown brings zeros into every byte
   // Dot takes codes of 8 bits less this: 0, or 128 where both operands are signed.
   static constexpr int32_t kCodeOffset = 0;
-  static constexpr InPlaceRule InPlace(unsigned bits) {
+  static constexpr InPlaceRule InPlace(unsigned bits, bool /*long_block*/) {
     if (bits == 2) return {2, {0, 0, 4, 4}, {0, 1, 0, 1}};
     return bits == 4 ? InPlaceRule{2, {0, 0}, {0, 1}} : InPlaceRule{1, {}, {}};
   }
