@@ -1,8 +1,9 @@
 #include "arrays.h"
 
+#include <memory>
 #include <new>
 
-#include "onnxruntime_mlas/packed_buffer.h"
+#include "onnxruntime_mlas/packed_memory.h"
 
 namespace onnxruntime_mlas::bindings {
 
@@ -79,10 +80,21 @@ Extent ExtentOf(const py::array& array) {
 }
 
 py::array_t<uint8_t> AlignedBytes(size_t bytes) {
-  constexpr std::align_val_t kAlignment{kPackedAlignment};
-  void* memory = ::operator new(bytes == 0 ? 1 : bytes, kAlignment);
-  py::capsule owner(memory, [](void* block) { ::operator delete(block, kAlignment); });
-  return py::array_t<uint8_t>(static_cast<py::ssize_t>(bytes), static_cast<const uint8_t*>(memory), owner);
+  struct Block {
+    explicit Block(size_t size) : bytes(size == 0 ? 1 : size), memory(AllocatePackedMemory(bytes)) {
+      if (memory == nullptr) throw std::bad_alloc();
+    }
+    ~Block() { FreePackedMemory(memory, bytes); }
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+    size_t bytes;
+    std::byte* memory;
+  };
+  auto block = std::make_unique<Block>(bytes);
+  const auto* const data = reinterpret_cast<const uint8_t*>(block->memory);
+  py::capsule owner(block.get(), [](void* held) { delete static_cast<Block*>(held); });
+  (void)block.release();
+  return py::array_t<uint8_t>(static_cast<py::ssize_t>(bytes), data, owner);
 }
 
 }  // namespace onnxruntime_mlas::bindings

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "onnxruntime_mlas/packed_buffer.h"
+#include "onnxruntime_mlas/packed_memory.h"
 #include "provider/core/ort.h"
 
 namespace onnxruntime_mlas::provider {
@@ -14,17 +15,19 @@ namespace onnxruntime_mlas::provider {
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
-  explicit AlignedBuffer(size_t bytes)
-      : data_(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kPackedAlignment}))), bytes_(bytes) {}
+  explicit AlignedBuffer(size_t bytes) : data_(AllocatePackedMemory(bytes), Free{bytes}), bytes_(bytes) {
+    if (data_ == nullptr) throw std::bad_alloc();
+  }
 
   std::byte* data() const { return data_.get(); }
   size_t bytes() const { return bytes_; }
 
  private:
-  struct Delete {
-    void operator()(std::byte* data) const { ::operator delete(data, std::align_val_t{kPackedAlignment}); }
+  struct Free {
+    size_t bytes;
+    void operator()(std::byte* data) const { FreePackedMemory(data, bytes); }
   };
-  std::unique_ptr<std::byte, Delete> data_;
+  std::unique_ptr<std::byte, Free> data_{nullptr, Free{0}};
   size_t bytes_ = 0;
 };
 

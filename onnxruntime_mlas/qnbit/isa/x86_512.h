@@ -24,9 +24,12 @@ struct X86Vector512 {
   using Activations = const int8_t*;
 
   static Codes LoadCodes(const std::byte* from) { return _mm512_loadu_si512(from); }
+  // Loaded once: compilers would fold the load into the mask of every plane, and loads bound these kernels.
   template <size_t kOffset>
   static Codes LoadCodesAt(const std::byte* from) {
-    return LoadCodes(from + kOffset);
+    Codes codes = LoadCodes(from + kOffset);
+    __asm__("" : "+v"(codes));
+    return codes;
   }
   static void StoreCodes(std::byte* to, Codes x) { _mm512_storeu_si512(to, x); }
   template <int kBits>
