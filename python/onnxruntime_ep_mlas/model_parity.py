@@ -199,13 +199,14 @@ def check_nodes(
         results["stock"] = _fetch(cpu, wanted, feeds)
         del cpu
 
-    assigned = {node.name: node for node in report.nodes if not node.graph}
+    reported = [node for node in report.nodes if node.op_type == _OP_TYPE]
+    assigned = {node.name: node for node in reported if not node.graph}
     checked = []
     for node in targets:
         progress(f"oracle: {node.name}")
         checked.append(_check(node, assigned.get(node.name), constants, feeds, results))
     for body, node in hidden:
-        inside = [other for other in report.nodes if other.graph and other.name == node.name]
+        inside = [other for other in reported if other.graph and other.name == node.name]
         base = _describe(node, inside[0] if inside else None)
         skipped = f"inside the body of '{body}', where its input can't be read"
         checked.append(NodeParity(**base, skipped=skipped))

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,19 +18,23 @@ from onnxruntime_ep_mlas._library import EP_NAME, import_onnxruntime, register
 if TYPE_CHECKING:
     import onnxruntime
 
+# Nodes of this operator run on the provider, or the session is refused. DequantizeLinear + MatMul
+# pairs may stay with the CPU provider, which does those well that are quantised for integers.
+_REQUIRED_OP_TYPE = "MatMulNBits"
+
 # More nodes than this in one message help nobody.
 _MAX_LISTED = 20
 
 
 @dataclass(frozen=True)
 class NodeAssignment:
-    """One node of an operator that the provider has.
+    """One node, or group of nodes that run as one, of the operators that the provider has.
 
     Attributes:
-        name: the node's name, which may be "".
-        op_type: "MatMulNBits".
+        name: the node's name, which may be ""; of a group, that of MatMul or Gemm.
+        op_type: "MatMulNBits", or the nodes that run as one, such as "DequantizeLinear+MatMul".
         graph: "" for the main graph, else the path of a subgraph, e.g. "if_3/then_branch".
-        output: name of the node's first output.
+        output: name of the node's, or the group's, first output.
         taken: whether the provider runs it.
         reason: why not, "" when taken.
         details: everything that the provider says about the node: n, k, bits, block_size,
@@ -88,9 +92,11 @@ def InferenceSession(
         model: path, serialised model, or model.
         sess_options: options of the session. The provider is added to them, so that they serve
             this one session.
-        provider_options: options of the provider: "isa", "accuracy_level", "report".
+        provider_options: options of the provider: "isa", "accuracy_level", "qdq_accuracy_level",
+            "report".
         allow_fallback: accept that MatMulNBits nodes which the provider declines run on the CPU
-            provider.
+            provider, as DequantizeLinear + MatMul pairs may in any case; `session_report` lists
+            both.
         **kwargs: further arguments of `onnxruntime.InferenceSession`, except providers.
 
     Returns:
@@ -132,8 +138,9 @@ def InferenceSession(
                 f"{', '.join(session.get_providers())}"
             )
         report = _parse(report_path)
-    if report.declined and not allow_fallback:
-        raise RuntimeError(_declined_message(report))
+    elsewhere = [node for node in report.declined if node.op_type == _REQUIRED_OP_TYPE]
+    if elsewhere and not allow_fallback:
+        raise RuntimeError(_declined_message(report, elsewhere))
     _reports[session] = report
     return session
 
@@ -175,15 +182,13 @@ def _parse(path: Path) -> SessionReport:
         ) from error
 
 
-def _declined_message(report: SessionReport) -> str:
-    lines = [
-        f"{len(report.declined)} of {len(report.nodes)} MatMulNBits nodes would not run on "
-        f"{EP_NAME}:"
-    ]
-    for node in report.declined[:_MAX_LISTED]:
+def _declined_message(report: SessionReport, declined: Sequence[NodeAssignment]) -> str:
+    count = sum(node.op_type == _REQUIRED_OP_TYPE for node in report.nodes)
+    lines = [f"{len(declined)} of {count} {_REQUIRED_OP_TYPE} nodes would not run on {EP_NAME}:"]
+    for node in declined[:_MAX_LISTED]:
         where = f" in {node.graph}" if node.graph else ""
         lines.append(f"  {(node.name or node.output)!r}{where}: {node.reason}")
-    if len(report.declined) > _MAX_LISTED:
-        lines.append(f"  and {len(report.declined) - _MAX_LISTED} more")
+    if len(declined) > _MAX_LISTED:
+        lines.append(f"  and {len(declined) - _MAX_LISTED} more")
     lines.append("Pass allow_fallback=True to run them on the CPU provider.")
     return "\n".join(lines)

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 
 import float_models
 import onnxruntime_ep_mlas as mlas
+import qdq_models
 
 
 def quantized_model(bits: int = 2, nodes: int = 1) -> onnx.ModelProto:
@@ -175,3 +176,15 @@ def test_float_types_other_than_the_nodes_stay_on_the_cpu() -> None:
     )
     session = mlas.InferenceSession(mlas.quantize_model(source, None).model)  # type: ignore[arg-type]
     assert session.run(None, {"x": X})[0].dtype == np.float16
+
+
+@pytest.mark.parametrize("block_size", [32, 24])
+def test_pairs_of_dequantize_linear_may_stay_with_the_cpu_provider(block_size: int) -> None:
+    pair = qdq_models.random_pair(
+        np.random.default_rng(2), 64, 48, TensorProto.INT4, block_size=block_size
+    )
+    session = mlas.InferenceSession(pair.model())
+    (node,) = mlas.session_report(session).nodes
+    assert (node.name, node.op_type) == ("product", "DequantizeLinear+MatMul")
+    assert node.taken == (block_size == 32)
+    assert bool(node.reason) == (block_size == 24)

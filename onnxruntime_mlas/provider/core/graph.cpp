@@ -20,6 +20,23 @@ std::string AttributeName(Ort::ConstNode parent, Ort::ConstGraph graph) {
   return graph.GetName();
 }
 
+// Null when the node doesn't have it.
+const OrtOpAttr* FindAttribute(Ort::ConstNode node, const char* name) {
+  const OrtOpAttr* attribute = nullptr;
+  const Ort::Status found(Ort::GetApi().Node_GetAttributeByName(node, name, &attribute));
+  return found.IsOK() ? attribute : nullptr;
+}
+
+template <class T>
+T ScalarAttribute(Ort::ConstNode node, const char* name, OrtOpAttrType type, T fallback) {
+  const OrtOpAttr* const attribute = FindAttribute(node, name);
+  if (attribute == nullptr) return fallback;
+  T value = fallback;
+  size_t bytes = 0;
+  Ort::ThrowOnError(Ort::GetApi().ReadOpAttr(attribute, type, &value, sizeof(value), &bytes));
+  return value;
+}
+
 }  // namespace
 
 std::string FirstOutputName(Ort::ConstNode node) {
@@ -50,14 +67,23 @@ std::string GraphPath(Ort::ConstGraph graph) {
 }
 
 int64_t IntAttribute(Ort::ConstNode node, const char* name, int64_t fallback) {
-  const OrtApi& api = Ort::GetApi();
-  const OrtOpAttr* attribute = nullptr;
-  const Ort::Status found(api.Node_GetAttributeByName(node, name, &attribute));
-  if (!found.IsOK() || attribute == nullptr) return fallback;
-  int64_t value = fallback;
+  return ScalarAttribute(node, name, ORT_OP_ATTR_INT, fallback);
+}
+
+float FloatAttribute(Ort::ConstNode node, const char* name, float fallback) {
+  return ScalarAttribute(node, name, ORT_OP_ATTR_FLOAT, fallback);
+}
+
+std::vector<int64_t> IntsAttribute(Ort::ConstNode node, const char* name) {
+  const OrtOpAttr* const attribute = FindAttribute(node, name);
+  if (attribute == nullptr) return {};
+  // Without a buffer, ONNX Runtime tells the size and calls that an error.
   size_t bytes = 0;
-  Ort::ThrowOnError(api.ReadOpAttr(attribute, ORT_OP_ATTR_INT, &value, sizeof(value), &bytes));
-  return value;
+  const Ort::Status sized(Ort::GetApi().ReadOpAttr(attribute, ORT_OP_ATTR_INTS, nullptr, 0, &bytes));
+  std::vector<int64_t> values(bytes / sizeof(int64_t));
+  if (values.empty()) return values;
+  Ort::ThrowOnError(Ort::GetApi().ReadOpAttr(attribute, ORT_OP_ATTR_INTS, values.data(), bytes, &bytes));
+  return values;
 }
 
 }  // namespace onnxruntime_mlas::provider

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "provider/core/ort.h"
 
@@ -23,5 +24,8 @@ std::string ValueNames(Ort::ConstNode node);
 
 // `fallback` also stands in for attributes that this ONNX Runtime's schema doesn't know yet.
 int64_t IntAttribute(Ort::ConstNode node, const char* name, int64_t fallback);
+float FloatAttribute(Ort::ConstNode node, const char* name, float fallback);
+// Empty when the attribute is absent.
+std::vector<int64_t> IntsAttribute(Ort::ConstNode node, const char* name);
 
 }  // namespace onnxruntime_mlas::provider

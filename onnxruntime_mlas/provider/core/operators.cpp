@@ -2,12 +2,14 @@
 
 #include <utility>
 
+#include "provider/ops/dequantize_matmul/dequantize_matmul.h"
 #include "provider/ops/matmul_nbits/matmul_nbits.h"
 
 namespace onnxruntime_mlas::provider {
 namespace {
 
 constexpr Operator kOperators[] = {
+    {dequantize_matmul::MatchGroup, dequantize_matmul::CanRun, dequantize_matmul::Compile},
     {matmul_nbits::MatchGroup, matmul_nbits::CanRun, matmul_nbits::Compile},
 };
 

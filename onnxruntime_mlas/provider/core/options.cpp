@@ -8,13 +8,21 @@ namespace {
 
 Status SetIsa(const char* value, Options* options) { return SelectIsas(value, &options->isas); }
 
-Status SetAccuracyLevel(const char* value, Options* options) {
+Status ReadAccuracyLevel(const char* value, int* level) {
   const std::string_view text = value;
   if (text.size() != 1 || text[0] < '0' || text[0] > '4') {
     return Status::Error(std::string("'").append(text).append("' is not one of 0, 1, 2, 3, 4"));
   }
-  options->accuracy_level = text[0] - '0';
+  *level = text[0] - '0';
   return {};
+}
+
+Status SetAccuracyLevel(const char* value, Options* options) {
+  return ReadAccuracyLevel(value, &options->accuracy_level.emplace());
+}
+
+Status SetQdqAccuracyLevel(const char* value, Options* options) {
+  return ReadAccuracyLevel(value, &options->qdq_accuracy_level);
 }
 
 Status SetReport(const char* value, Options* options) {
@@ -28,12 +36,16 @@ struct Option {
   Status (*set)(const char* value, Options* options);
 };
 
-// isa             the one ISA whose kernels run (default: ORT_MLAS_ISA, else those that isa_choice.h chooses by M)
-// accuracy_level  used in place of every node's attribute: 4 computes in int8, 0..3 in fp32
-// report          path of a JSON file that lists every node of our operators, taken or not
+// isa                 the one ISA whose kernels run (default: ORT_MLAS_ISA, else those that isa_choice.h chooses by M)
+// accuracy_level      used in place of every MatMulNBits node's attribute: 4 computes in int8, 0..3 in fp32
+// qdq_accuracy_level  the same for DequantizeLinear + MatMul pairs, whose operators know no such attribute: by default
+// 0,
+//                     because a graph that dequantises asks for a product of floating-point numbers
+// report              path of a JSON file that lists every node of our operators, taken or not
 constexpr Option kOptions[] = {
     {"isa", SetIsa},
     {"accuracy_level", SetAccuracyLevel},
+    {"qdq_accuracy_level", SetQdqAccuracyLevel},
     {"report", SetReport},
 };
 

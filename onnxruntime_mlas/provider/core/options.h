@@ -12,6 +12,7 @@ namespace onnxruntime_mlas::provider {
 struct Options {
   IsaChoice isas;
   std::optional<int> accuracy_level;  // replaces the attribute of every node
+  int qdq_accuracy_level = 0;         // of DequantizeLinear + MatMul pairs, which have no such attribute
   std::string report;                 // path of the JSON report; empty: none
   // The session asks for a pre-compiled model (session option ep.context_enable), which this provider can't give.
   bool ep_context = false;
