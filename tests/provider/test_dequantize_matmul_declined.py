@@ -232,7 +232,7 @@ def test_both_operands_of_8_bits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("weight_type", [TensorProto.INT4, TensorProto.INT8])
 def test_quantized_activations_beside_blocks(weight_type: int) -> None:
-    """The CPU provider has no integer product for these, so they are taken."""
+    """The CPU provider has no integer product of these, so they are taken."""
     pair = pair_of(9, weight_type=weight_type)
     sess = models.session(quantized_activations(pair))
     assert qdq_models.owners(sess)["product"] == models.PROVIDER

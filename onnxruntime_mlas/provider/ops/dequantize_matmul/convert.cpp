@@ -38,19 +38,22 @@ uint8_t FieldAt(const uint8_t* source, size_t index, uint32_t bits) {
 }
 
 // One byte per field. Writes whole bytes' worth of fields: up to kMaxFieldsPerByte - 1 beyond `count`.
-void ExpandFields(const uint8_t* packed, size_t count, uint32_t bits, uint8_t* fields) {
-  if (bits == 8) {
-    std::memcpy(fields, packed, count);
-    return;
-  }
-  const uint32_t per_byte = 8 / bits;
-  const auto mask = static_cast<uint8_t>((1u << bits) - 1);
-  const size_t bytes = (count + per_byte - 1) / per_byte;
+template <uint32_t kBits>
+void ExpandFields(const uint8_t* packed, size_t count, uint8_t* fields) {
+  constexpr uint32_t kPerByte = 8 / kBits;
+  constexpr auto kMask = static_cast<uint8_t>((1u << kBits) - 1);
+  const size_t bytes = (count + kPerByte - 1) / kPerByte;
   for (size_t i = 0; i < bytes; ++i) {
-    for (uint32_t j = 0; j < per_byte; ++j) {
-      fields[i * per_byte + j] = static_cast<uint8_t>(packed[i] >> (bits * j)) & mask;
+    for (uint32_t j = 0; j < kPerByte; ++j) {
+      fields[i * kPerByte + j] = static_cast<uint8_t>(packed[i] >> (kBits * j)) & kMask;
     }
   }
+}
+
+void ExpandFields(const uint8_t* packed, size_t count, uint32_t bits, uint8_t* fields) {
+  if (bits == 2) return ExpandFields<2>(packed, count, fields);
+  if (bits == 4) return ExpandFields<4>(packed, count, fields);
+  std::memcpy(fields, packed, count);
 }
 
 // The top bit of every field of a byte.
@@ -70,51 +73,55 @@ class Converter {
   size_t column_bytes() const { return k_blocks_ * block_len_ / fields_per_byte_; }
   size_t zero_point_bytes() const { return (k_blocks_ * bits_ + 7) / 8; }
 
-  void ConvertCodes(const ParallelFor& parallel, uint8_t* codes) const {
-    const size_t task_columns = constants_.transposed ? kTaskColumns : kTileBytes * fields_per_byte_;
-    const size_t tasks = constants_.n / task_columns + (constants_.n % task_columns != 0);
-    parallel(tasks, [&](size_t task) {
-      const size_t first = task * task_columns;
-      const size_t columns = std::min(task_columns, constants_.n - first);
-      if (constants_.transposed) {
-        CopyColumns(first, columns, codes);
-      } else {
-        for (size_t byte = 0; byte < column_bytes(); byte += kTileBytes) TransposeTile(first, columns, byte, codes);
-      }
-    });
+  // Columns that are converted together: as many as a tile has, or else enough for a task.
+  size_t task_columns() const { return constants_.transposed ? kTaskColumns : kTileBytes * fields_per_byte_; }
+
+  void ConvertCodes(size_t first, size_t columns, uint8_t* codes) const {
+    if (constants_.transposed) return CopyColumns(first, columns, codes);
+    for (size_t byte = 0; byte < column_bytes(); byte += kTileBytes) TransposeTile(first, columns, byte, codes);
   }
 
-  // Where the scale of a column and packed block stands in the constant; the zero point likewise.
-  size_t ScaleIndex(size_t column, size_t block) const {
-    if (constants_.granularity == Granularity::kTensor) return 0;
-    if (constants_.granularity == Granularity::kColumn) return column;
-    const size_t scale_blocks = constants_.k / constants_.scale_block + (constants_.k % constants_.scale_block != 0);
-    const size_t scale_block = block * block_len_ / constants_.scale_block;
-    return constants_.transposed ? column * scale_blocks + scale_block : scale_block * constants_.n + column;
-  }
-
-  void ConvertScales(float* scales) const {
-    for (size_t column = 0; column < constants_.n; ++column) {
-      for (size_t block = 0; block < k_blocks_; ++block) {
-        scales[column * k_blocks_ + block] = constants_.scales[ScaleIndex(column, block)];
+  void ConvertScales(size_t first, size_t columns, float* scales) const {
+    for (size_t block = 0; block < k_blocks_; ++block) {
+      const Series source = ScalesOf(block);
+      for (size_t column = first; column < first + columns; ++column) {
+        scales[column * k_blocks_ + block] = constants_.scales[source.at(column)];
       }
     }
   }
 
   // `zero_points` is all zeros.
-  void ConvertZeroPoints(uint8_t* zero_points) const {
+  void ConvertZeroPoints(size_t first, size_t columns, uint8_t* zero_points) const {
     const auto flip = static_cast<uint8_t>(flip_ & ((1u << bits_) - 1));
-    for (size_t column = 0; column < constants_.n; ++column) {
-      uint8_t* const packed = zero_points + column * zero_point_bytes();
-      for (size_t block = 0; block < k_blocks_; ++block) {
+    for (size_t block = 0; block < k_blocks_; ++block) {
+      const Series source = ScalesOf(block);
+      const size_t shift = block % fields_per_byte_ * bits_;
+      for (size_t column = first; column < first + columns; ++column) {
         const uint8_t field =
-            constants_.zero_points == nullptr ? 0 : FieldAt(constants_.zero_points, ScaleIndex(column, block), bits_);
-        packed[block / fields_per_byte_] |= static_cast<uint8_t>((field ^ flip) << (block % fields_per_byte_ * bits_));
+            constants_.zero_points == nullptr ? 0 : FieldAt(constants_.zero_points, source.at(column), bits_);
+        zero_points[column * zero_point_bytes() + block / fields_per_byte_] |=
+            static_cast<uint8_t>((field ^ flip) << shift);
       }
     }
   }
 
  private:
+  // Where the scales of all columns stand in the constant.
+  struct Series {
+    size_t first;
+    size_t stride;
+    size_t at(size_t column) const { return first + column * stride; }
+  };
+
+  // Of a packed block. Zero points stand alike.
+  Series ScalesOf(size_t block) const {
+    if (constants_.granularity == Granularity::kTensor) return {0, 0};
+    if (constants_.granularity == Granularity::kColumn) return {0, 1};
+    const size_t scale_block = block * block_len_ / constants_.scale_block;
+    if (!constants_.transposed) return {scale_block * constants_.n, 1};
+    return {scale_block, constants_.k / constants_.scale_block + (constants_.k % constants_.scale_block != 0)};
+  }
+
   void CopyColumns(size_t first, size_t columns, uint8_t* codes) const {
     const size_t bytes = (constants_.k + fields_per_byte_ - 1) / fields_per_byte_;
     for (size_t column = first; column < first + columns; ++column) {
@@ -159,17 +166,25 @@ class Converter {
 void Convert(const Constants& constants, uint32_t block_len, const ParallelFor& parallel, ConvertedWeights* out) {
   const Converter converter(constants, block_len);
   out->codes.reset(new uint8_t[constants.n * converter.column_bytes()]);
-  converter.ConvertCodes(parallel, out->codes.get());
   out->scales.resize(constants.n * converter.k_blocks());
-  converter.ConvertScales(out->scales.data());
+  // Absent zero points mean 0, which is what weights without any mean once signed codes are moved up.
+  const bool zero_points = constants.zero_points != nullptr || !constants.type.is_signed;
+  if (zero_points) out->zero_points.resize(constants.n * converter.zero_point_bytes());
+
+  const size_t task_columns = converter.task_columns();
+  const size_t tasks = constants.n / task_columns + (constants.n % task_columns != 0);
+  parallel(tasks, [&](size_t task) {
+    const size_t first = task * task_columns;
+    const size_t columns = std::min(task_columns, constants.n - first);
+    converter.ConvertCodes(first, columns, out->codes.get());
+    converter.ConvertScales(first, columns, out->scales.data());
+    if (zero_points) converter.ConvertZeroPoints(first, columns, out->zero_points.data());
+  });
+
   out->weights = {.n = constants.n, .k = constants.k, .bits = constants.type.bits, .block_len = block_len};
   out->weights.codes = out->codes.get();
   out->weights.scales = out->scales.data();
-  // Absent zero points mean 0, which is what weights without any mean once signed codes are moved up.
-  if (constants.zero_points == nullptr && constants.type.is_signed) return;
-  out->zero_points.resize(constants.n * converter.zero_point_bytes());
-  converter.ConvertZeroPoints(out->zero_points.data());
-  out->weights.zero_points = out->zero_points.data();
+  out->weights.zero_points = zero_points ? out->zero_points.data() : nullptr;
 }
 
 }  // namespace onnxruntime_mlas::provider::dequantize_matmul
