@@ -39,22 +39,23 @@ void PrintRows() {
   const char* separator = "[";
   for (const mlas::KernelRow* row : mlas::AllKernels()) {
     const auto& kernel = static_cast<const qnbit::QnbitKernel&>(*row);
-    const qnbit::IsaKernels& isa = qnbit::KernelsOf(row->isa);
+    const qnbit::WidthKernels& width = qnbit::KernelsOf(row->isa).of(row->bits);
     uintptr_t entry = 0;
     uintptr_t unpack = 0;
     if (kernel.compute_type == qnbit::ComputeType::kInt8) {
       entry = AddressOf(kernel.run_int8);
-      if (kernel.panel) unpack = AddressOf(isa.unpack_int8_panel);
+      if (kernel.panel) unpack = AddressOf(width.unpack_int8_panel);
     } else if (kernel.panel) {
       entry = AddressOf(kernel.run_fp32_panel);
-      unpack = AddressOf(isa.unpack_fp32_panel);
+      unpack = AddressOf(width.unpack_fp32_panel);
     } else {
       entry = AddressOf(kernel.run_fp32_fused);
     }
-    std::printf(R"(%s{"name":"%s","isa":"%s","format":"%s","compute":"%s","path":"%s","rows":%u,"columns":%u,)"
-                R"("entry":%)" PRIuPTR R"(,"unpack":%)" PRIuPTR "}",
-                separator, row->name, mlas::InfoOf(row->isa).name, row->format, row->compute, row->path, row->tile_rows,
-                row->tile_columns, entry, unpack);
+    std::printf(
+        R"(%s{"name":"%s","isa":"%s","format":"%s","bits":%u,"compute":"%s","path":"%s","rows":%u,"columns":%u,)"
+        R"("entry":%)" PRIuPTR R"(,"unpack":%)" PRIuPTR "}",
+        separator, row->name, mlas::InfoOf(row->isa).name, row->format, row->bits, row->compute, row->path,
+        row->tile_rows, row->tile_columns, entry, unpack);
     separator = ",\n";
   }
   std::printf("]\n");
@@ -93,10 +94,10 @@ struct Model {
 };
 
 // Values are of no concern but for the kinds of scales and zero points that they make.
-void Fill(size_t n, size_t k, uint32_t block_len, const std::string& zero_points, const std::string& scales,
-          Model* model) {
+void Fill(size_t n, size_t k, uint32_t bits, uint32_t block_len, const std::string& zero_points,
+          const std::string& scales, Model* model) {
   const size_t blocks = (k + block_len - 1) / block_len;
-  model->codes.resize(n * blocks * block_len / 4);
+  model->codes.resize(n * blocks * block_len * bits / 8);
   for (size_t i = 0; i < model->codes.size(); ++i) model->codes[i] = static_cast<uint8_t>(i * 37 + 11);
   model->scales.resize(n * blocks);
   if (scales != "fp16" && scales != "fp32") Fail("scales '" + scales + "' are neither fp16 nor fp32");
@@ -106,11 +107,13 @@ void Fill(size_t n, size_t k, uint32_t block_len, const std::string& zero_points
   qnbit::Weights& w = model->weights;
   w.n = n;
   w.k = k;
+  w.bits = bits;
   w.block_len = block_len;
   w.codes = model->codes.data();
   w.scales = model->scales.data();
   if (zero_points == "per_block") {
-    model->zero_points.assign(n * ((blocks + 3) / 4), 0x1B);
+    model->zero_points.assign(n * ((blocks * bits + 7) / 8), 0x1B);
+    model->zero_points[0] = 0xE4;
     w.zero_points = model->zero_points.data();
   } else if (zero_points == "float") {
     model->float_zero_points.assign(n * blocks, 1.25F);
@@ -128,7 +131,7 @@ void Run(const char* name, size_t m, size_t n, size_t k, uint32_t block_len, con
   const std::string reason = mlas::UnavailableReason(row->isa, mlas::HostCpuFeatures());
   if (!reason.empty()) Fail(std::string(name) + ": " + reason);
   Model model;
-  Fill(n, k, block_len, zero_points, scales, &model);
+  Fill(n, k, row->bits, block_len, zero_points, scales, &model);
   qnbit::PackedInfo info;
   Check(qnbit::PlanPack(model.weights, &info));
   for (const qnbit::Format format : {qnbit::Format::kQuad, qnbit::Format::kColumn}) {

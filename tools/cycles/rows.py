@@ -22,6 +22,7 @@ class Row:
     name: str
     isa: str
     format: str
+    bits: int
     compute: str
     path: str
     rows: int
