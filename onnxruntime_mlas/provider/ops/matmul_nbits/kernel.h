@@ -29,6 +29,7 @@ struct Kernel : CompiledNode {
 
   std::string where;
   Dims dims;
+  qnbit::ElementType type = qnbit::ElementType::kFloat32;  // of A and of the output
   qnbit::ComputeType compute = qnbit::ComputeType::kFp32;
   IsaChoice isas;
   std::array<InputSlot, kInputCount> slots;

@@ -1,7 +1,9 @@
 // One run of a compiled node: check what is passed, pack what is not constant, multiply.
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 
+#include "provider/core/element_types.h"
 #include "provider/ops/matmul_nbits/kernel.h"
 
 namespace onnxruntime_mlas::provider::matmul_nbits {
@@ -25,15 +27,13 @@ std::optional<Tensor> PassedTensor(OrtKernelContext* context, const InputSlot& s
   return ReadTensor(value);
 }
 
-float HalfToFloat(uint16_t bits) { return static_cast<float>(Ort::Float16_t::FromBits(bits)); }
-float BFloat16ToFloat(uint16_t bits) { return static_cast<float>(Ort::BFloat16_t::FromBits(bits)); }
-
-void FillWithBias(size_t rows, size_t n, const float* bias, float* c) {
+void FillWithBias(size_t rows, size_t n, qnbit::ElementType type, const float* bias, std::byte* c) {
+  const size_t row_bytes = n * qnbit::BytesOf(type);
   for (size_t row = 0; row < rows; ++row) {
     if (bias != nullptr) {
-      std::copy_n(bias, n, c + row * n);
+      Narrow(type, bias, n, c + row * row_bytes);
     } else {
-      std::fill_n(c + row * n, n, 0.0f);
+      std::fill_n(c + row * row_bytes, row_bytes, std::byte{0});
     }
   }
 }
@@ -51,10 +51,8 @@ qnbit::Weights MakeWeights(const Dims& dims, const Tensors& tensors, std::vector
   } else if (zero_points.type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) {
     weights.float_zero_points = zero_points.as<float>();
   } else {
-    const auto* const bits = zero_points.as<uint16_t>();
-    const bool half = zero_points.type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16;
     widened->resize(dims.n * dims.k_blocks);
-    std::transform(bits, bits + widened->size(), widened->begin(), half ? HalfToFloat : BFloat16ToFloat);
+    Widen(*ElementTypeOf(zero_points.type), zero_points.data, widened->size(), widened->data());
     weights.float_zero_points = widened->data();
   }
   return weights;
@@ -63,7 +61,7 @@ qnbit::Weights MakeWeights(const Dims& dims, const Tensors& tensors, std::vector
 void Kernel::Run(OrtKernelContext* context) const {
   const std::optional<Tensor> a = PassedTensor(context, slots[kA]);
   if (!a) Fail(ORT_FAIL, where + ": ONNX Runtime passes no input A");
-  const size_t rows = CheckActivations(dims, *a, slots[kA].label);
+  const size_t rows = CheckActivations(dims, type, *a, slots[kA].label);
 
   // Every input passed is checked, whether or not this run comes to read it.
   Tensors tensors;
@@ -81,8 +79,8 @@ void Kernel::Run(OrtKernelContext* context) const {
   Ort::ThrowOnError(
       Ort::GetApi().KernelContext_GetOutput(context, 0, output_shape.data(), output_shape.size(), &output));
   if (rows == 0 || dims.n == 0) return;
-  auto* const c = Ort::UnownedValue{output}.GetTensorMutableData<float>();
-  if (dims.k == 0) return FillWithBias(rows, dims.n, bias_data, c);
+  auto* const c = static_cast<std::byte*>(Ort::UnownedValue{output}.GetTensorMutableRawData());
+  if (dims.k == 0) return FillWithBias(rows, dims.n, type, bias_data, c);
 
   const ParallelFor parallel{.runner = RunOnSessionThreads, .runner_context = context};
   Scratch scratch(context, memory_info);
@@ -97,7 +95,8 @@ void Kernel::Run(OrtKernelContext* context) const {
 
   qnbit::GemmArgs args;
   args.m = rows;
-  args.a = a->as<float>();
+  args.type = type;
+  args.a = a->data;
   args.lda = dims.k;
   args.gather = gather_in_use.empty() ? nullptr : gather_in_use.data();
   args.b = constant_weights ? &view : &run_view;

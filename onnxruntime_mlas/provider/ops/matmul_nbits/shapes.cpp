@@ -3,6 +3,8 @@
 #include <limits>
 #include <span>
 
+#include "provider/core/element_types.h"
+
 namespace onnxruntime_mlas::provider::matmul_nbits {
 namespace {
 
@@ -30,34 +32,12 @@ std::string DimsText(const Dims& dims) {
          ", block_size = " + std::to_string(dims.block_size) + " and bits = 2";
 }
 
-const char* TypeName(ONNXTensorElementDataType type) {
-  switch (type) {
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
-      return "float";
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16:
-      return "float16";
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16:
-      return "bfloat16";
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8:
-      return "uint8";
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
-      return "int32";
-    default:
-      return "another type";
-  }
-}
-
-bool IsFloatingPoint(ONNXTensorElementDataType type) {
-  return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT || type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16 ||
-         type == ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16;
-}
-
 bool TypeFits(size_t input, ONNXTensorElementDataType type) {
   switch (input) {
     case kB:
       return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
     case kZeroPoints:
-      return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8 || IsFloatingPoint(type);
+      return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8 || ElementTypeOf(type).has_value();
     case kGroupIndex:
       return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32;
     default:
@@ -140,9 +120,10 @@ void CheckTensor(const Dims& dims, size_t input, const Tensor& tensor, const Inp
   Fail(code, label.where + " has shape " + Text(tensor.shape) + ", but " + DimsText(dims) + " need " + Text(allowed));
 }
 
-size_t CheckActivations(const Dims& dims, const Tensor& a, const InputLabel& label) {
-  if (a.type != ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) {
-    Fail(ORT_INVALID_ARGUMENT, label.where + " holds elements of " + TypeName(a.type) + " where float is expected");
+size_t CheckActivations(const Dims& dims, qnbit::ElementType type, const Tensor& a, const InputLabel& label) {
+  if (a.type != OrtTypeOf(type)) {
+    Fail(ORT_INVALID_ARGUMENT, label.where + " holds elements of " + TypeName(a.type) + " where " +
+                                   TypeName(OrtTypeOf(type)) + " is expected");
   }
   if (a.shape.empty() || a.shape.back() != static_cast<int64_t>(dims.k)) {
     Fail(ORT_INVALID_ARGUMENT, label.where + " has shape " + Text(a.shape) + ", but K = " + std::to_string(dims.k) +

@@ -46,7 +46,8 @@ Tensor ReadTensor(const OrtValue* value);
 // Checks type and shape of any input but A. Throws Ort::Exception with `code`; the text states both shapes.
 void CheckTensor(const Dims& dims, size_t input, const Tensor& tensor, const InputLabel& label, OrtErrorCode code);
 
-// Checks A and returns its number of rows. Throws Ort::Exception (ORT_INVALID_ARGUMENT).
-size_t CheckActivations(const Dims& dims, const Tensor& a, const InputLabel& label);
+// Checks A, whose elements must be of `type`, and returns its number of rows. Throws Ort::Exception
+// (ORT_INVALID_ARGUMENT).
+size_t CheckActivations(const Dims& dims, qnbit::ElementType type, const Tensor& a, const InputLabel& label);
 
 }  // namespace onnxruntime_mlas::provider::matmul_nbits
