@@ -45,6 +45,7 @@ class Pair:
     product: Literal["MatMul", "Gemm"] = "MatMul"
     add: bool = False  # bias by an Add node rather than Gemm's C
     opset: int | None = None
+    element_type: int = TensorProto.FLOAT  # of scale, bias, A and the product
     attributes: dict[str, Any] = field(default_factory=dict)  # replace those of the product
     dequantize_attributes: dict[str, Any] = field(default_factory=dict)
     prefix: str = ""
@@ -93,9 +94,7 @@ class Pair:
     def initializers(self) -> list[onnx.TensorProto]:
         tensors = [
             integer_tensor(self.prefix + "W", self.weight_type, self._stored(self.q)),
-            onnx.numpy_helper.from_array(
-                np.array(self._stored(self.scale), order="C"), self.prefix + "scale"
-            ),
+            float_tensor(self.prefix + "scale", self.element_type, self._stored(self.scale)),
         ]
         if self.zero_point is not None:
             tensors.append(
@@ -104,7 +103,7 @@ class Pair:
                 )
             )
         if self.bias is not None:
-            tensors.append(onnx.numpy_helper.from_array(self.bias, self.prefix + "bias"))
+            tensors.append(float_tensor(self.prefix + "bias", self.element_type, self.bias))
         return tensors
 
     def nodes(self, a: str = "A", y: str = "Y") -> list[onnx.NodeProto]:
@@ -137,9 +136,16 @@ class Pair:
         return nodes
 
     def model(self, a_shape: list[int | str] | None = None) -> onnx.ModelProto:
-        """A -> Y. `a_shape` None leaves even the rank of A open."""
+        """A -> Y, both float32. `a_shape` None leaves even the rank of A open."""
+        nodes = self.nodes()
+        if self.element_type != TensorProto.FLOAT:
+            nodes = [
+                helper.make_node("Cast", ["A"], ["A_cast"], name="to", to=self.element_type),
+                *self.nodes("A_cast", "Y_cast"),
+                helper.make_node("Cast", ["Y_cast"], ["Y"], name="from", to=TensorProto.FLOAT),
+            ]
         return make_model(
-            self.nodes(),
+            nodes,
             [models.value_info("A", a_shape)],
             [models.value_info("Y", None)],
             self.initializers(),
@@ -171,6 +177,18 @@ def integer_tensor(name: str, data_type: int, values: models.Array) -> onnx.Tens
     return helper.make_tensor(name, data_type, values.shape, packed.tobytes(), raw=True)
 
 
+def representable(values: models.Array, element_type: int) -> models.Array:
+    """float32 values rounded to what the type holds."""
+    dtype = helper.tensor_dtype_to_np_dtype(element_type)
+    rounded: models.Array = np.asarray(values, np.float32).astype(dtype).astype(np.float32)
+    return rounded
+
+
+def float_tensor(name: str, data_type: int, values: models.Array) -> onnx.TensorProto:
+    narrow = np.array(values, order="C").astype(helper.tensor_dtype_to_np_dtype(data_type))
+    return helper.make_tensor(name, data_type, narrow.shape, narrow.tobytes(), raw=True)
+
+
 def random_pair(
     rng: np.random.Generator,
     k: int,
@@ -181,6 +199,7 @@ def random_pair(
     block_size: int = 32,
     zero_points: bool = True,
     bias: bool = False,
+    element_type: int = TensorProto.FLOAT,
     **arguments: Any,
 ) -> Pair:
     """Codes and zero points over the whole range of the type, scales of either sign."""
@@ -196,10 +215,11 @@ def random_pair(
     return Pair(
         rng.integers(low, low + 2**bits, (k, n)),
         weight_type,
-        np.asarray(scale, np.float32),
+        representable(scale, element_type),
         np.asarray(rng.integers(low, low + 2**bits, shape)) if zero_points else None,
         block_size if granularity == "blocks" else 0,
-        rng.standard_normal(n).astype(np.float32) if bias else None,
+        representable(rng.standard_normal(n), element_type) if bias else None,
+        element_type=element_type,
         **arguments,
     )
 

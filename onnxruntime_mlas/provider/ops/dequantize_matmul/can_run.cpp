@@ -1,7 +1,9 @@
 // Which pairs are taken. A malformed pair is declined: the CPU provider checks the shapes of DequantizeLinear's inputs.
+#include <cmath>
 #include <cstdio>
 #include <limits>
 
+#include "provider/core/element_types.h"
 #include "provider/core/graph.h"
 #include "provider/ops/dequantize_matmul/dequantize_matmul.h"
 #include "provider/ops/dequantize_matmul/pair.h"
@@ -52,7 +54,7 @@ std::string ConstantsReason(const Pair& pair) {
 }
 
 std::string TypesReason(const Pair& pair) {
-  if (pair.a.type != ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) return "input A is not a tensor of float";
+  if (!ElementTypeOf(pair.a.type)) return "input A is not a tensor of float, float16 or bfloat16";
   if (pair.dequantized.type != pair.scale.type) {
     return "DequantizeLinear's output and the scale '" + pair.scale.name + "' are of different types";
   }
@@ -117,6 +119,23 @@ std::string ProductReason(const Pair& pair) {
   return {};
 }
 
+// A weight beyond the largest number of a 16-bit type is infinite after DequantizeLinear, but not in the kernels, which
+// multiply codes and scales in float32.
+std::string OverflowReason(const Pair& pair) {
+  const qnbit::ElementType type = *ElementTypeOf(pair.scale.type);
+  if (type == qnbit::ElementType::kFloat32) return {};
+  const CodeType codes = *CodeTypeOf(pair.weight.type);
+  const bool shifted = pair.zero_point.present() || !codes.is_signed;
+  const auto largest_code = static_cast<float>(shifted ? (1u << codes.bits) - 1 : 1u << (codes.bits - 1));
+  const float largest_scale = LargestOf(type) / largest_code;
+  for (const float scale : ReadFloats(pair, "scale", pair.scale)) {
+    // Written so that NaN counts as too large.
+    if (std::abs(scale) <= largest_scale) continue;
+    return "a scale of " + Text(scale) + " makes weights that " + TypeName(pair.scale.type) + " may not hold";
+  }
+  return {};
+}
+
 // The CPU provider rewrites such graphs, after this provider was asked, to multiply integers by integers.
 std::string IntegerProductReason(const GraphIndex& graph, const Pair& pair) {
   const Ort::ConstNode source = graph.Producer(pair.a.name);
@@ -136,6 +155,7 @@ std::string DeclineReason(const GraphIndex& graph, const Pair& pair) {
   }
   std::string reason = GraphReason(graph, pair);
   if (reason.empty()) reason = IntegerProductReason(graph, pair);
+  if (reason.empty()) reason = OverflowReason(pair);
   return reason;
 }
 

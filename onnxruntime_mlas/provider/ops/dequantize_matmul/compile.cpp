@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "provider/core/element_types.h"
 #include "provider/ops/dequantize_matmul/convert.h"
 #include "provider/ops/dequantize_matmul/dequantize_matmul.h"
 #include "provider/ops/dequantize_matmul/pair.h"
@@ -27,30 +28,8 @@ struct GemmKernel : Kernel {
   }
 };
 
-std::string Label(const Pair& pair, const char* input, const Value& value) {
-  return pair.Where() + ": " + input + " ('" + value.name + "')";
-}
-
-size_t BytesOf(ONNXTensorElementDataType type, size_t elements) {
-  if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) return elements * sizeof(float);
-  return (elements * CodeTypeOf(type)->bits + 7) / 8;
-}
-
-// The value of a constant that is as large as CanRun was told.
-const void* ReadConstant(const Pair& pair, const char* input, const Value& value) {
-  Ort::ConstValue constant{nullptr};
-  Ort::ThrowOnError(value.info.GetInitializer(constant));
-  if (constant == nullptr) Fail(ORT_INVALID_GRAPH, Label(pair, input, value) + " is a constant without a value");
-  const Ort::TensorTypeAndShapeInfo info = constant.GetTensorTypeAndShapeInfo();
-  const bool same = info.GetElementType() == value.type && info.GetShape() == value.shape;
-  if (!same || constant.GetTensorSizeInBytes() < BytesOf(value.type, info.GetElementCount())) {
-    Fail(ORT_INVALID_GRAPH, Label(pair, input, value) + " has a value that differs from its declared type and shape " +
-                                ShapeText(value.shape));
-  }
-  return constant.GetTensorRawData();
-}
-
-Constants ReadConstants(const Pair& pair) {
+// `scales` outlives the result.
+Constants ReadConstants(const Pair& pair, const std::vector<float>& scales) {
   Constants constants;
   constants.n = static_cast<size_t>(pair.n());
   constants.k = static_cast<size_t>(pair.k());
@@ -59,7 +38,7 @@ Constants ReadConstants(const Pair& pair) {
   constants.granularity = GranularityOf(pair);
   constants.scale_block = static_cast<size_t>(pair.block_size);
   constants.codes = static_cast<const uint8_t*>(ReadConstant(pair, "weight", pair.weight));
-  constants.scales = static_cast<const float*>(ReadConstant(pair, "scale", pair.scale));
+  constants.scales = scales.data();
   if (pair.zero_point.present()) {
     constants.zero_points = static_cast<const uint8_t*>(ReadConstant(pair, "zero point", pair.zero_point));
   }
@@ -68,10 +47,10 @@ Constants ReadConstants(const Pair& pair) {
 
 std::vector<float> ReadBias(const Pair& pair) {
   if (!pair.bias.present()) return {};
-  const auto* const values = static_cast<const float*>(ReadConstant(pair, "bias", pair.bias));
+  std::vector<float> bias = ReadFloats(pair, "bias", pair.bias);
   const auto n = static_cast<size_t>(pair.n());
-  const bool one = pair.bias.shape.empty() || pair.bias.shape.back() != pair.n();
-  return one ? std::vector<float>(n, *values) : std::vector<float>(values, values + n);
+  if (bias.size() == 1) bias.resize(n, bias[0]);
+  return bias;
 }
 
 matmul_nbits::InputSlot SlotOfA(const Pair& pair, const FusedInputs& inputs) {
@@ -103,13 +82,15 @@ Compiled Compile(const NodeGroup& group, const FusedInputs& inputs, const Option
   const Pair pair = ReadPair(group);
   std::unique_ptr<Kernel> kernel = pair.gemm ? std::make_unique<GemmKernel>() : std::make_unique<Kernel>();
   kernel->where = pair.Where();
+  kernel->type = *ElementTypeOf(pair.a.type);
   kernel->compute = ComputeTypeOf(options);
   kernel->isas = options.isas;
   kernel->constant_weights = true;
   kernel->slots[matmul_nbits::kA] = SlotOfA(pair, inputs);
   kernel->bias = ReadBias(pair);
 
-  const Constants constants = ReadConstants(pair);
+  const std::vector<float> scales = ReadFloats(pair, "scale", pair.scale);
+  const Constants constants = ReadConstants(pair, scales);
   const uint32_t block_len = BlockLenFor(pair);
   kernel->dims.n = constants.n;
   kernel->dims.k = constants.k;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "provider/core/element_types.h"
 #include "provider/core/graph.h"
 #include "provider/ops/matmul_nbits/node.h"
 
@@ -69,6 +70,11 @@ Ort::ConstNode BiasAdd(const GraphIndex& graph, Ort::ConstNode product, int64_t 
   const Value addend = Addend(add, sum);
   const bool fits = addend.constant && addend.shape == std::vector<int64_t>{n};
   return fits ? add : Ort::ConstNode{nullptr};
+}
+
+size_t ConstantBytes(ONNXTensorElementDataType type, size_t elements) {
+  if (const auto floats = ElementTypeOf(type)) return elements * qnbit::BytesOf(*floats);
+  return (elements * CodeTypeOf(type)->bits + 7) / 8;
 }
 
 }  // namespace
@@ -192,6 +198,32 @@ Fields ReportFields(const Pair& pair, const Options& options, const qnbit::Packe
 }
 
 bool IsOne(const std::vector<int64_t>& shape) { return shape.empty() || shape == std::vector<int64_t>{1}; }
+
+std::string Label(const Pair& pair, const char* input, const Value& value) {
+  return pair.Where() + ": " + input + " ('" + value.name + "')";
+}
+
+const void* ReadConstant(const Pair& pair, const char* input, const Value& value) {
+  Ort::ConstValue constant{nullptr};
+  Ort::ThrowOnError(value.info.GetInitializer(constant));
+  if (constant == nullptr) Fail(ORT_INVALID_GRAPH, Label(pair, input, value) + " is a constant without a value");
+  const Ort::TensorTypeAndShapeInfo info = constant.GetTensorTypeAndShapeInfo();
+  const bool same = info.GetElementType() == value.type && info.GetShape() == value.shape;
+  if (!same || constant.GetTensorSizeInBytes() < ConstantBytes(value.type, info.GetElementCount())) {
+    Fail(ORT_INVALID_GRAPH, Label(pair, input, value) + " has a value that differs from its declared type and shape " +
+                                ShapeText(value.shape));
+  }
+  return constant.GetTensorRawData();
+}
+
+std::vector<float> ReadFloats(const Pair& pair, const char* input, const Value& value) {
+  const void* const data = ReadConstant(pair, input, value);
+  size_t count = 1;
+  for (const int64_t dim : value.shape) count *= static_cast<size_t>(dim);
+  std::vector<float> values(count);
+  Widen(*ElementTypeOf(value.type), data, count, values.data());
+  return values;
+}
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
   std::string text = "[";

@@ -65,6 +65,14 @@ struct Pair {
 
 Pair ReadPair(const NodeGroup& group);
 
+// What error texts call an input: "DequantizeLinear+MatMul node 'mm': scale ('mm.scale')".
+std::string Label(const Pair& pair, const char* input, const Value& value);
+
+// The value of a constant of a supported type, as large as its shape says. Throws Ort::Exception (ORT_INVALID_GRAPH).
+const void* ReadConstant(const Pair& pair, const char* input, const Value& value);
+// The same for floating-point types, widened.
+std::vector<float> ReadFloats(const Pair& pair, const char* input, const Value& value);
+
 // How the constants map to the GEMM's terms. The weight's columns are N, whichever way the constant lies.
 enum class Granularity : uint8_t { kTensor, kColumn, kBlocks };
 
