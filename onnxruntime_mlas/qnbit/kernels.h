@@ -19,7 +19,7 @@ inline constexpr size_t kActivationLanes = 4;
 inline constexpr size_t kActivationLanes = 1;
 #endif
 
-// How planes of a unit are masked at M = 1 (tile_int8.h, PlaneInPlace): plane p is shifted down by shift[p] bits, then
+// How planes of a unit are masked at M = 1 (dot_int8.h, PlaneInPlace): plane p is shifted down by shift[p] bits, then
 // its codes stand times 2^(bits * set[p]) and go to that one of `sets` sets of accumulators. With `alternate`, units
 // take turns in two of each.
 struct InPlaceRule {

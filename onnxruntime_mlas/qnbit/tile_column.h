@@ -3,7 +3,7 @@
 // per four columns at the end of every block; the arithmetic after them is that of tile_int8.h, so results agree to the
 // bit.
 //
-// Unpacking takes six operations per vector by shift and mask, which rows share, and four in place (tile_int8.h), plus
+// Unpacking takes six operations per vector by shift and mask, which rows share, and four in place (dot_int8.h), plus
 // two per row and block to join three accumulators. So planes are masked in place where blocks are of two vectors or
 // more. Where a plane is a block, codes times 4 or 16 need no accumulator of their own: their sum, of four columns at
 // once, is shifted down.

@@ -1,5 +1,5 @@
 // AVX2: VPMADDUBSW sums pairs of u8 x s8 products into int16. It saturates, but codes of 2 and 4 bits can't reach the
-// bound: 2 * 3 * 127 = 762, 2 * 15 * 127 = 3810. Sums stay in int16 for many dots (tile_int8.h, MaxSegmentSteps) and
+// bound: 2 * 3 * 127 = 762, 2 * 15 * 127 = 3810. Sums stay in int16 for many dots (dot_int8.h, MaxSegmentSteps) and
 // are widened once.
 #pragma once
 

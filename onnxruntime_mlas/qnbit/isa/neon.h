@@ -1,5 +1,5 @@
 // ARMv8.0 NEON, which has no dot product: products of bytes are added up in int16, two accumulators of 2 columns x 4 k
-// for a vector of 4 columns. They overflow no sooner than VPMADDUBSW's (tile_int8.h, MaxSegmentSteps): a lane of those
+// for a vector of 4 columns. They overflow no sooner than VPMADDUBSW's (dot_int8.h, MaxSegmentSteps): a lane of those
 // adds two products per dot, and here two lanes are added when widened.
 #pragma once
 
