@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
 import onnx
 import onnxruntime
@@ -18,6 +20,10 @@ import qdq_models
 
 LEVELS = onnxruntime.GraphOptimizationLevel
 GRANULARITIES: tuple[qdq_models.Granularity, ...] = ("tensor", "column", "blocks")
+
+# Releases before this one move a Transpose over a DequantizeLinear with a scale per column and end
+# the process over that, whoever runs the nodes.
+TRANSPOSE_OF_COLUMNS_ABORTS = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 32)
 
 
 def unoptimised(options: onnxruntime.SessionOptions) -> None:
@@ -283,6 +289,8 @@ def test_optimisation_levels(
     rng = generator(13)
     for weight_type in (TensorProto.INT4, TensorProto.INT8):
         for granularity in GRANULARITIES:
+            if transposed and granularity == "column" and TRANSPOSE_OF_COLUMNS_ABORTS:
+                continue
             for shape in ((3, 64), (2, 3, 64)):
                 pair = qdq_models.random_pair(
                     rng, 64, 33, weight_type, granularity, bias=add, add=add, transposed=transposed
@@ -407,3 +415,53 @@ def test_chain_of_pairs() -> None:
     y, h = sess.run(["Y", "H"], {"A": a})
     qdq_models.assert_right(first, a, h, 32)
     qdq_models.assert_right(second, h, y, 16)
+
+
+@hypothesis.settings(
+    max_examples=60, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
+)
+@hypothesis.given(
+    m=st.integers(0, 20),
+    n=st.integers(1, 300),
+    k=st.integers(1, 300),
+    weight_type=st.sampled_from(qdq_models.WEIGHT_TYPES),
+    granularity=st.sampled_from(GRANULARITIES),
+    block_size=st.integers(1, 12).map(lambda blocks: 16 * blocks),
+    zero_points=st.booleans(),
+    bias=st.booleans(),
+    transposed=st.booleans(),
+    product=st.sampled_from(["MatMul", "Gemm"]),
+    level=st.sampled_from([0, 4]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_any_combination(
+    tmp_path: Path,
+    m: int,
+    n: int,
+    k: int,
+    weight_type: int,
+    granularity: qdq_models.Granularity,
+    block_size: int,
+    zero_points: bool,
+    bias: bool,
+    transposed: bool,
+    product: Literal["MatMul", "Gemm"],
+    level: int,
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    pair = qdq_models.random_pair(
+        rng,
+        k,
+        n,
+        weight_type,
+        granularity,
+        block_size=block_size,
+        zero_points=zero_points,
+        bias=bias,
+        transposed=transposed,
+        product=product,
+        add=bias and product == "MatMul",
+    )
+    claimed = Claimed(pair, tmp_path, level=level, configure=unoptimised)
+    claimed.check(cases.random_activations(rng, m, k))

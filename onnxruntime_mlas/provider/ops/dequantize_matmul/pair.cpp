@@ -1,6 +1,6 @@
 #include "provider/ops/dequantize_matmul/pair.h"
 
-#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "provider/core/element_types.h"
@@ -54,8 +54,6 @@ std::string InputName(Ort::ConstNode node, size_t index) {
   return index < inputs.size() && inputs[index] != nullptr ? inputs[index].GetName() : std::string();
 }
 
-std::string OutputName(Ort::ConstNode node) { return FirstOutputName(node); }
-
 // The input of Add that isn't `sum`.
 Value Addend(Ort::ConstNode add, const std::string& sum) {
   const std::vector<Ort::ConstValueInfo> inputs = add.GetInputs();
@@ -64,7 +62,7 @@ Value Addend(Ort::ConstNode add, const std::string& sum) {
 
 // An Add that the product can take in as bias: it adds a constant [N] and nothing else needs what comes before it.
 Ort::ConstNode BiasAdd(const GraphIndex& graph, Ort::ConstNode product, int64_t n) {
-  const std::string sum = OutputName(product);
+  const std::string sum = FirstOutputName(product);
   const Ort::ConstNode add = graph.OnlyUser(sum);
   if (!IsOf(add, "Add")) return Ort::ConstNode{nullptr};
   const Value addend = Addend(add, sum);
@@ -140,7 +138,7 @@ Pair ReadPair(const NodeGroup& group) {
     pair.beta = FloatAttribute(product, "beta", 1.0f);
     pair.bias = ReadValue(product.GetInputs(), 2);
   }
-  if (group.main + 1 < group.nodes.size()) pair.bias = Addend(group.nodes.back(), OutputName(product));
+  if (group.main + 1 < group.nodes.size()) pair.bias = Addend(group.nodes.back(), FirstOutputName(product));
   return pair;
 }
 
