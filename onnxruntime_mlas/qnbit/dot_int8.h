@@ -247,9 +247,10 @@ ORT_MLAS_INLINE inline void DotInChains(const CodesAt<V, kVecs>& b, size_t steps
     ORT_MLAS_UNROLL
     for (unsigned v = 0; v < kVecs; ++v) {
       acc[r][v] = chains[0][r][v];
-      // More than one only where an Acc is an I32.
-      ForEach<kChains - 1>([&]<unsigned kI>()
-                               ORT_MLAS_INLINE { acc[r][v] = V::AddI32(acc[r][v], chains[kI + 1][r][v]); });
+      if constexpr (kChains > 1) {
+        ForEach<kChains - 1>([&]<unsigned kI>()
+                                 ORT_MLAS_INLINE { acc[r][v] = V::AddI32(acc[r][v], chains[kI + 1][r][v]); });
+      }
     }
   }
 }
