@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 namespace onnxruntime_mlas::provider {
 namespace {
@@ -30,6 +31,12 @@ std::optional<qnbit::ElementType> ElementTypeOf(ONNXTensorElementDataType type) 
     default:
       return std::nullopt;
   }
+}
+
+qnbit::ElementType RequireElementType(ONNXTensorElementDataType type) {
+  const std::optional<qnbit::ElementType> found = ElementTypeOf(type);
+  if (!found) Fail(ORT_FAIL, std::string("elements of ") + TypeName(type) + " where a floating-point type is expected");
+  return *found;
 }
 
 ONNXTensorElementDataType OrtTypeOf(qnbit::ElementType type) {

@@ -11,6 +11,8 @@ namespace onnxruntime_mlas::provider {
 
 // Nothing for types that activations can't have.
 std::optional<qnbit::ElementType> ElementTypeOf(ONNXTensorElementDataType type);
+// Of a type that was found to be one of those. Throws Ort::Exception.
+qnbit::ElementType RequireElementType(ONNXTensorElementDataType type);
 ONNXTensorElementDataType OrtTypeOf(qnbit::ElementType type);
 
 // For error texts: "float", "int8"; "another type" where no operator of the provider takes it.

@@ -122,9 +122,9 @@ std::string ProductReason(const Pair& pair) {
 // A weight beyond the largest number of a 16-bit type is infinite after DequantizeLinear, but not in the kernels, which
 // multiply codes and scales in float32.
 std::string OverflowReason(const Pair& pair) {
-  const qnbit::ElementType type = *ElementTypeOf(pair.scale.type);
+  const qnbit::ElementType type = RequireElementType(pair.scale.type);
   if (type == qnbit::ElementType::kFloat32) return {};
-  const CodeType codes = *CodeTypeOf(pair.weight.type);
+  const CodeType codes = RequireCodeType(pair.weight.type);
   const bool shifted = pair.zero_point.present() || !codes.is_signed;
   const auto largest_code = static_cast<float>(shifted ? (1u << codes.bits) - 1 : 1u << (codes.bits - 1));
   const float largest_scale = LargestOf(type) / largest_code;
@@ -140,10 +140,8 @@ std::string OverflowReason(const Pair& pair) {
 std::string IntegerProductReason(const GraphIndex& graph, const Pair& pair) {
   const Ort::ConstNode source = graph.Producer(pair.a.name);
   if (source == nullptr || source.GetOperatorType() != "DequantizeLinear") return {};
-  const std::vector<Ort::ConstValueInfo> inputs = source.GetInputs();
-  if (inputs.empty() || inputs[0] == nullptr) return {};
-  const auto a_type = CodeTypeOf(inputs[0].TypeInfo().GetTensorTypeAndShapeInfo().GetElementType());
-  const bool bytes = a_type && a_type->bits == 8 && CodeTypeOf(pair.weight.type)->bits == 8;
+  const auto a_type = CodeTypeOf(ReadValue(source.GetInputs(), 0).type);
+  const bool bytes = a_type && a_type->bits == 8 && RequireCodeType(pair.weight.type).bits == 8;
   if (!bytes || pair.block_size != 0) return {};
   return "input A is dequantised from 8 bits too, and the CPU provider multiplies such operands as integers";
 }

@@ -34,7 +34,7 @@ Constants ReadConstants(const Pair& pair, const std::vector<float>& scales) {
   constants.n = static_cast<size_t>(pair.n());
   constants.k = static_cast<size_t>(pair.k());
   constants.transposed = pair.weight_is_transposed();
-  constants.type = *CodeTypeOf(pair.weight.type);
+  constants.type = RequireCodeType(pair.weight.type);
   constants.granularity = GranularityOf(pair);
   constants.scale_block = static_cast<size_t>(pair.block_size);
   constants.codes = static_cast<const uint8_t*>(ReadConstant(pair, "weight", pair.weight));
@@ -82,7 +82,7 @@ Compiled Compile(const NodeGroup& group, const FusedInputs& inputs, const Option
   const Pair pair = ReadPair(group);
   std::unique_ptr<Kernel> kernel = pair.gemm ? std::make_unique<GemmKernel>() : std::make_unique<Kernel>();
   kernel->where = pair.Where();
-  kernel->type = *ElementTypeOf(pair.a.type);
+  kernel->type = RequireElementType(pair.a.type);
   kernel->compute = ComputeTypeOf(options);
   kernel->isas = options.isas;
   kernel->constant_weights = true;

@@ -33,22 +33,6 @@ bool IsDequantize(Ort::ConstNode node) {
          (node.GetDomain().empty() || node.GetDomain() == "com.microsoft");
 }
 
-Value ReadValue(const std::vector<Ort::ConstValueInfo>& values, size_t index) {
-  Value value;
-  if (index >= values.size() || values[index] == nullptr) return value;
-  value.name = values[index].GetName();
-  if (value.name.empty()) return value;
-  value.info = values[index];
-  value.constant = value.info.IsConstantInitializer();
-  const Ort::ConstTypeInfo type = value.info.TypeInfo();
-  if (type != nullptr && type.GetONNXType() == ONNX_TYPE_TENSOR) {
-    const Ort::ConstTensorTypeAndShapeInfo tensor = type.GetTensorTypeAndShapeInfo();
-    value.type = tensor.GetElementType();
-    value.shape = tensor.GetShape();
-  }
-  return value;
-}
-
 std::string InputName(Ort::ConstNode node, size_t index) {
   const std::vector<Ort::ConstValueInfo> inputs = node.GetInputs();
   return index < inputs.size() && inputs[index] != nullptr ? inputs[index].GetName() : std::string();
@@ -72,7 +56,7 @@ Ort::ConstNode BiasAdd(const GraphIndex& graph, Ort::ConstNode product, int64_t 
 
 size_t ConstantBytes(ONNXTensorElementDataType type, size_t elements) {
   if (const auto floats = ElementTypeOf(type)) return elements * qnbit::BytesOf(*floats);
-  return (elements * CodeTypeOf(type)->bits + 7) / 8;
+  return (elements * RequireCodeType(type).bits + 7) / 8;
 }
 
 }  // namespace
@@ -90,6 +74,28 @@ std::optional<CodeType> CodeTypeOf(ONNXTensorElementDataType type) {
     if (type == candidate) return code_type;
   }
   return std::nullopt;
+}
+
+CodeType RequireCodeType(ONNXTensorElementDataType type) {
+  const std::optional<CodeType> found = CodeTypeOf(type);
+  if (!found) Fail(ORT_FAIL, std::string("elements of ") + TypeName(type) + " where quantised integers are expected");
+  return *found;
+}
+
+Value ReadValue(const std::vector<Ort::ConstValueInfo>& values, size_t index) {
+  Value value;
+  if (index >= values.size() || values[index] == nullptr) return value;
+  value.name = values[index].GetName();
+  if (value.name.empty()) return value;
+  value.info = values[index];
+  value.constant = value.info.IsConstantInitializer();
+  const Ort::ConstTypeInfo type = value.info.TypeInfo();
+  if (type != nullptr && type.GetONNXType() == ONNX_TYPE_TENSOR) {
+    const Ort::ConstTensorTypeAndShapeInfo tensor = type.GetTensorTypeAndShapeInfo();
+    value.type = tensor.GetElementType();
+    value.shape = tensor.GetShape();
+  }
+  return value;
 }
 
 std::string Pair::Where() const { return group.OpType() + " node '" + label + "'"; }
@@ -157,7 +163,7 @@ uint32_t BlockLenFor(const Pair& pair) {
   const int64_t k = pair.k();
   if (pair.block_size != 0 && pair.block_size < k) return LongestBlockWithin(pair.block_size);
   // One scale for all of K: the length that takes the fewest bytes, K padded to whole blocks included.
-  const uint32_t bits = CodeTypeOf(pair.weight.type)->bits;
+  const uint32_t bits = RequireCodeType(pair.weight.type).bits;
   constexpr int64_t kScaleBytes = 2;
   uint32_t best = 0;
   int64_t best_bytes = 0;
@@ -219,7 +225,7 @@ std::vector<float> ReadFloats(const Pair& pair, const char* input, const Value& 
   size_t count = 1;
   for (const int64_t dim : value.shape) count *= static_cast<size_t>(dim);
   std::vector<float> values(count);
-  Widen(*ElementTypeOf(value.type), data, count, values.data());
+  Widen(RequireElementType(value.type), data, count, values.data());
   return values;
 }
 

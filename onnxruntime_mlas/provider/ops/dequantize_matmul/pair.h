@@ -23,12 +23,17 @@ struct Value {
   bool present() const { return info != nullptr; }
 };
 
+// Of all inputs or outputs of a node.
+Value ReadValue(const std::vector<Ort::ConstValueInfo>& values, size_t index);
+
 // Integers that DequantizeLinear takes and the GEMM has kernels for.
 struct CodeType {
   uint32_t bits;
   bool is_signed;
 };
 std::optional<CodeType> CodeTypeOf(ONNXTensorElementDataType type);
+// Of a type that was found to be one of those. Throws Ort::Exception.
+CodeType RequireCodeType(ONNXTensorElementDataType type);
 
 struct Pair {
   NodeGroup group;

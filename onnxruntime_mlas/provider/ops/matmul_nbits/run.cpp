@@ -52,7 +52,7 @@ qnbit::Weights MakeWeights(const Dims& dims, const Tensors& tensors, std::vector
     weights.float_zero_points = zero_points.as<float>();
   } else {
     widened->resize(dims.n * dims.k_blocks);
-    Widen(*ElementTypeOf(zero_points.type), zero_points.data, widened->size(), widened->data());
+    Widen(RequireElementType(zero_points.type), zero_points.data, widened->size(), widened->data());
     weights.float_zero_points = widened->data();
   }
   return weights;
