@@ -37,7 +37,7 @@ SHARED = floats(3, K + N)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"a": np.zeros((3, K))}, "a must have dtype float32, got float64"),
+        ({"a": np.zeros((3, K))}, "a must have dtype float32, float16 or bfloat16, got float64"),
         ({"a": np.zeros((3, K), ">f4")}, "a must have dtype float32"),
         ({"a": floats(K)}, "a must have 2 dim"),
         ({"a": floats(1, 3, K)}, "a must have 2 dim"),

@@ -13,8 +13,16 @@ from cases import ZERO_POINT_CASES, ZeroPointCase, random_activations, random_we
 from native_calls import pack, pack_for, run_row
 from onnxruntime_ep_mlas import _native
 
-# Shapes that split by columns, by rows and not at all, and whose K takes several panels.
-SHAPES = [(70, 300, 1000, 32), (40, 17, 77, 16), (200, 48, 513, 256), (33, 1030, 64, 64)]
+# Shapes that split by columns, by rows and not at all, and whose K takes several panels; M, N, K,
+# block length, bits.
+SHAPES = [
+    (70, 300, 1000, 32, 2),
+    (40, 17, 77, 16, 4),
+    (200, 48, 513, 256, 2),
+    (33, 1030, 64, 64, 8),
+    (40, 100, 1100, 512, 8),
+    (70, 300, 1100, 128, 4),
+]
 
 
 def choices() -> list[str | None]:
@@ -31,8 +39,10 @@ def test_bits_do_not_depend_on_m_kernel_or_threads(
     isa: str | None, compute: str, zero_points: ZeroPointCase
 ) -> None:
     rng = np.random.default_rng(1)
-    for m, n, k, block in SHAPES:
-        weights = random_weights(rng, n, k, block, zero_points=zero_points, scales="fp32")
+    for m, n, k, block, bits in SHAPES:
+        weights = random_weights(
+            rng, n, k, block, bits=bits, zero_points=zero_points, scales="fp32"
+        )
         packed, bias = pack(weights), rng.standard_normal(n).astype(np.float32)
         a = random_activations(rng, m, k)
         a[5, k // 2] = np.inf
@@ -42,7 +52,7 @@ def test_bits_do_not_depend_on_m_kernel_or_threads(
             [_native.matmul_nbits(a[row : row + 1], packed, **options) for row in range(m)]
         )
         expected = oracle.matmul(a, weights, bias, compute=compute)
-        oracle.assert_matches(one_by_one, expected, f"{isa} {compute} {(m, n, k, block)}")
+        oracle.assert_matches(one_by_one, expected, f"{isa} {compute} {(m, n, k, block, bits)}")
         for rows in (2, 3, 5, 8, 13, m):
             for first in (0, m - rows):
                 c = _native.matmul_nbits(a[first : first + rows], packed, **options)
@@ -50,7 +60,7 @@ def test_bits_do_not_depend_on_m_kernel_or_threads(
         for threads in (2, 3, 16):
             c = _native.matmul_nbits(a, packed, threads=threads, **options)
             np.testing.assert_array_equal(c, one_by_one)
-        for row in isa_support.executable_kernel_rows(isa=isa, compute=compute):
+        for row in isa_support.executable_kernel_rows(isa=isa, compute=compute, bits=bits):
             c = run_row(row, a, pack_for(row, weights), bias=bias, threads=2)
             np.testing.assert_array_equal(c, one_by_one, err_msg=row.name)
 
@@ -59,8 +69,8 @@ def test_bits_do_not_depend_on_m_kernel_or_threads(
 def test_int8_bits_do_not_depend_on_the_isa(zero_points: ZeroPointCase) -> None:
     isas = isa_support.usable_isas()
     rng = np.random.default_rng(2)
-    for m, n, k, block in SHAPES:
-        weights = random_weights(rng, n, k, block, zero_points=zero_points)
+    for m, n, k, block, bits in SHAPES:
+        weights = random_weights(rng, n, k, block, bits=bits, zero_points=zero_points)
         packed = pack(weights)
         a = random_activations(rng, m, k)
         # Magnitudes for which products and sums round, underflow and lose bits.

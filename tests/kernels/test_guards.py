@@ -27,7 +27,9 @@ def test_only_the_product_and_the_workspace_are_written(row: KernelRow) -> None:
     shapes += [(2 * height - 1, 31, 47, 16, 20), (0, 5, 20, 16, 0), (height, 130, 260, 256, 36)]
     for index, (m, n, k, block, offset) in enumerate(shapes):
         weights = random_weights(
-            rng, n, k, block, zero_points=ZERO_POINT_CASES[index % len(ZERO_POINT_CASES)]
+            *(rng, n, k, block),
+            bits=row["bits"],
+            zero_points=ZERO_POINT_CASES[index % len(ZERO_POINT_CASES)],
         )
         use_gather = index % 2 == 1
         a_columns = k + 7 if use_gather else k

@@ -73,3 +73,16 @@ def test_not_a_number_must_be_where_the_reference_has_it() -> None:
     swallowed = expected.value.astype(np.float32)
     with pytest.raises(AssertionError):
         oracle.assert_matches(swallowed, oracle.matmul(a, weights, compute="fp32"))
+
+
+def test_a_sum_that_may_overflow_beside_an_infinity_may_be_not_a_number() -> None:
+    weights = random_weights(np.random.default_rng(1), 4, 16, 16, scales="power_of_two")
+    a = np.full((1, 16), 1, np.float32)
+    a[0, 3] = np.inf
+    infinite = np.isinf(oracle.matmul(a, weights, compute="fp32").value)
+    assert infinite.any()
+    nothing = np.full((1, 4), np.nan, np.float32)
+    with pytest.raises(AssertionError):
+        oracle.assert_matches(nothing, oracle.matmul(a, weights, compute="fp32"))
+    a[0, 5:] = 3e38
+    oracle.assert_matches(nothing, oracle.matmul(a, weights, compute="fp32"))

@@ -74,8 +74,11 @@ def test_cut_short_or_joined(packed: Uint8Array) -> None:
         ({"format": 0}, "format 0"),
         ({"format": 2}, "can't hold"),  # the column format, which pads K further here
         ({"format": 3}, "format 3"),
-        ({"bits": 4}, "bits = 4"),
+        ({"bits": 4}, "can't hold"),
         ({"bits": 0}, "bits = 0"),
+        ({"bits": 3}, "bits = 3"),
+        ({"bits": 16}, "bits = 16"),
+        ({"bits": 4, "format": 2}, "2-bit weights only"),
         ({"block_len": 0}, "block length 0"),
         ({"block_len": 24}, "block length 24"),
         ({"block_len": 512}, "block length 512"),
@@ -177,16 +180,22 @@ def test_checksum_can_be_skipped(packed: Uint8Array) -> None:
 
 @pytest.mark.parametrize("row", isa_support.executable_kernel_rows(family="qnbit"), ids=repr)
 def test_a_kernel_refuses_what_it_does_not_read(row: isa_support.KernelRow) -> None:
-    packed = pack_for(row, WEIGHTS)
+    weights = random_weights(np.random.default_rng(9), 17, 40, 16, bits=row["bits"])
+    packed = pack_for(row, weights)
     header = quad_format.read_header(packed)
     a = np.ones((row["tile_rows"], 40), np.float32)
-    for change in ({"format": 7}, {"bits": 8}, {"family": 9}):
+    for change in ({"format": 7}, {"bits": 3}, {"family": 9}):
         foreign = quad_format.seal(replace(header, **change), packed[128:].tobytes())
         with pytest.raises(ValueError, match=r"format|bits|family"):
             _native.matmul_nbits(a, aligned(foreign), kernel=row.name, compute=row["compute"])
     other = "quad" if row["format"] == "column" else "column"
     with pytest.raises(ValueError, match=f"reads format {row['format']}.* holds {other}"):
         run_row(row, a, pack(WEIGHTS, format=other))
+    other_width = random_weights(
+        np.random.default_rng(9), 17, 40, 16, bits=4 if row["bits"] == 2 else 2
+    )
+    with pytest.raises(ValueError, match=f"with {row['bits']} bits"):
+        run_row(row, a, pack(other_width))
     other = "fp32" if row["compute"] == "int8" else "int8"
     with pytest.raises(ValueError, match="computes"):
         _native.matmul_nbits(a, packed, kernel=row.name, compute=other)

@@ -16,6 +16,10 @@ from cases import SCALE_CASES, ZERO_POINT_CASES, ScaleCase, ZeroPointCase, rando
 from native_calls import pack
 from onnxruntime_ep_mlas import _native
 
+# Bits and block lengths: all that have kernels of their own, and some stored in parts.
+WIDTHS = [(bits, block) for bits in (2, 4, 8) for block in (16, 32, 64, 128, 256)]
+WIDTHS += [(4, 512), (8, 512), (4, 65536), (8, 65536)]
+
 QUAD_DIGEST = "e3fa61d8822d0aae8ab4b8adead3f705de81046b451b10f81cc8cc117e8c5e33"
 
 
@@ -29,15 +33,15 @@ def assert_same_bytes(weights: oracle.Weights, *, general: bool, threads: int = 
 def assert_round_trip(weights: oracle.Weights, *, general: bool = False) -> None:
     packed = pack(weights, general=general)
     codes, scales, zero_points = _native.unpack(packed)
-    np.testing.assert_array_equal(
-        oracle.unpack_codes(codes, weights.k), oracle.unpack_codes(weights.codes, weights.k)
-    )
-    past_k = oracle.unpack_codes(codes, weights.k_blocks * weights.block_size)[:, weights.k :]
+    every_code = oracle.unpack_codes(codes, weights.k_blocks * weights.block_size, weights.bits)
+    stated = oracle.unpack_codes(weights.codes, weights.k, weights.bits)
+    np.testing.assert_array_equal(every_code[:, : weights.k], stated)
+    past_k = every_code[:, weights.k :]
     assert not past_k.any()
     np.testing.assert_array_equal(scales.view(np.uint32), weights.scales.view(np.uint32))
     np.testing.assert_array_equal(zero_points, weights.zero_point_values())
     restated = quad_format.unpack(packed)
-    np.testing.assert_array_equal(restated[0], oracle.unpack_codes(weights.codes, weights.k))
+    np.testing.assert_array_equal(restated[0], stated)
     np.testing.assert_array_equal(restated[1].view(np.uint32), weights.scales.view(np.uint32))
     np.testing.assert_array_equal(restated[2], weights.zero_point_values())
 
@@ -45,13 +49,19 @@ def assert_round_trip(weights: oracle.Weights, *, general: bool = False) -> None
 @pytest.mark.parametrize("general", [False, True])
 @pytest.mark.parametrize("scales", SCALE_CASES)
 @pytest.mark.parametrize("zero_points", ZERO_POINT_CASES)
-@pytest.mark.parametrize("block", [16, 32, 64, 128, 256])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("block", [16, 32, 64, 128, 256, 512])
 def test_bytes_are_the_stated_format(
-    block: int, zero_points: ZeroPointCase, scales: ScaleCase, general: bool
+    block: int, bits: int, zero_points: ZeroPointCase, scales: ScaleCase, general: bool
 ) -> None:
+    if bits == 2 and block > 256:
+        return
     for n, k in ((1, 1), (15, block), (16, block + 1), (17, 3 * block - 1), (33, 2 * block + 5)):
         weights = random_weights(
-            np.random.default_rng([n, k]), n, k, block, zero_points=zero_points, scales=scales
+            *(np.random.default_rng([n, k]), n, k, block),
+            bits=bits,
+            zero_points=zero_points,
+            scales=scales,
         )
         assert_same_bytes(weights, general=general)
         assert_round_trip(weights, general=general)
@@ -60,7 +70,7 @@ def test_bytes_are_the_stated_format(
 @given(
     n=st.integers(1, 70),
     k=st.integers(1, 600),
-    block=st.sampled_from([16, 32, 64, 128, 256]),
+    width=st.sampled_from(WIDTHS),
     zero_points=st.sampled_from(ZERO_POINT_CASES),
     scales=st.sampled_from(SCALE_CASES),
     general=st.booleans(),
@@ -70,15 +80,19 @@ def test_bytes_are_the_stated_format(
 def test_any_shape_packs_to_the_stated_format(
     n: int,
     k: int,
-    block: int,
+    width: tuple[int, int],
     zero_points: ZeroPointCase,
     scales: ScaleCase,
     general: bool,
     threads: int,
     seed: int,
 ) -> None:
+    bits, block = width
     weights = random_weights(
-        np.random.default_rng(seed), n, k, block, zero_points=zero_points, scales=scales
+        *(np.random.default_rng(seed), n, k, block),
+        bits=bits,
+        zero_points=zero_points,
+        scales=scales,
     )
     assert_same_bytes(weights, general=general, threads=threads)
     assert_round_trip(weights, general=general)
@@ -176,6 +190,10 @@ def test_bytes_per_weight() -> None:
     assert bits == 2.5
     weights = random_weights(np.random.default_rng(6), 4096, 256, 32, zero_points="per_block")
     assert 8 * (pack(weights).nbytes - quad_format.HEADER_BYTES) / (4096 * 256) == 2.75
+    for bits, block in ((4, 32), (8, 128)):
+        weights = random_weights(np.random.default_rng(6), 4096, 256, block, bits=bits)
+        stored = 8 * (pack(weights).nbytes - quad_format.HEADER_BYTES) / (4096 * 256)
+        assert stored == bits + 16 / block
 
 
 def test_packed_arrays_are_aligned() -> None:
@@ -186,7 +204,6 @@ def test_packed_arrays_are_aligned() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bits": 4, "codes": np.zeros((3, 2, 16), np.uint8)}, "bits = 4 has no kernel"),
         ({"bits": 3}, "bits must be"),
         (
             {
@@ -196,6 +213,7 @@ def test_packed_arrays_are_aligned() -> None:
             },
             "block length 512 has no kernel",
         ),
+        ({"bits": 4, "codes": np.zeros((3, 2, 16), np.uint8), "format": "column"}, "2-bit"),
         ({"block_size": 24}, "block_size"),
         ({"block_size": 8}, "block_size"),
         ({"block_size": 0}, "block_size"),

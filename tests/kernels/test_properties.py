@@ -56,7 +56,9 @@ def test_any_shape(
     seed: int,
 ) -> None:
     rng = np.random.default_rng(seed)
-    weights = random_weights(rng, n, k, block, zero_points=zero_points, scales=scales)
+    weights = random_weights(
+        rng, n, k, block, bits=row["bits"], zero_points=zero_points, scales=scales
+    )
     a = with_row_gap(random_activations(rng, m, k), lda_gap)
     bias = rng.standard_normal(n).astype(np.float32) if with_bias else None
     out = with_row_gap(np.zeros((m, n), np.float32), ldc_gap, fill=7)
@@ -88,8 +90,10 @@ def test_any_shape_exactly(
     seed: int,
 ) -> None:
     rng = np.random.default_rng(seed)
-    weights = random_weights(rng, n, k, block, zero_points=zero_points, scales="power_of_two")
-    a = exact_activations(rng, m, k, block)
+    weights = random_weights(
+        *(rng, n, k, block), bits=row["bits"], zero_points=zero_points, scales="power_of_two"
+    )
+    a = exact_activations(rng, m, k, block, row["bits"])
     bias = rng.integers(-100, 100, n).astype(np.float32)
     c = run_row(row, a, pack_for(row, weights), bias=bias)
     np.testing.assert_array_equal(c, oracle.matmul(a, weights, bias, compute=row["compute"]).value)
@@ -100,7 +104,8 @@ def test_scaling_a_by_a_power_of_two_scales_the_product(
     row: isa_support.KernelRow, n: int, k: int, block: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    packed = pack_for(row, random_weights(rng, n, k, block, zero_points="float"))
+    weights = random_weights(rng, n, k, block, bits=row["bits"], zero_points="float")
+    packed = pack_for(row, weights)
     a = random_activations(rng, 3, k)
     np.testing.assert_array_equal(run_row(row, a * 8, packed), run_row(row, a, packed) * 8)
 
@@ -111,11 +116,12 @@ def test_columns_are_independent(
 ) -> None:
     """Permuting the columns of the weights permutes those of the product, bit by bit."""
     rng = np.random.default_rng(seed)
-    weights = random_weights(rng, n, k, block, zero_points="per_block")
+    weights = random_weights(rng, n, k, block, bits=row["bits"], zero_points="per_block")
     order = rng.permutation(n)
     assert weights.zero_points is not None
     permuted = oracle.Weights(
-        weights.codes[order], weights.scales[order], weights.zero_points[order], k, block
+        *(weights.codes[order], weights.scales[order], weights.zero_points[order]),
+        *(k, block, row["bits"]),
     )
     a = random_activations(rng, 4, k)
     np.testing.assert_array_equal(

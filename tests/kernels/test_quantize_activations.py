@@ -111,7 +111,7 @@ def test_edge_values(values: list[float]) -> None:
         (np.zeros((2, 8)), 16, "a must have dtype float32"),
         (np.zeros(8, np.float32), 16, "a must have 2 dim"),
         (np.zeros((2, 8), np.float32), 48, "block_size must be"),
-        (np.zeros((2, 8), np.float32), 512, "block_size must be"),
+        (np.zeros((2, 8), np.float32), 2**17, "block_size must be"),
         (np.zeros((2, 8), np.float32), 0, "block_size must be"),
         (np.zeros((2, 8), np.float32), -16, "block_size must be"),
         (np.zeros((2, 0), np.float32), 16, "at least one column"),

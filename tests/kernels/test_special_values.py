@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -40,7 +42,7 @@ def test_non_finite_values_give_what_ieee_says(
     row: KernelRow, zero_points: ZeroPointCase, value: float
 ) -> None:
     rng = np.random.default_rng(2)
-    weights = random_weights(rng, 35, 75, 32, zero_points=zero_points)
+    weights = random_weights(rng, 35, 75, 32, bits=row["bits"], zero_points=zero_points)
     packed = pack_for(row, weights)
     clean = random_activations(rng, 2 * row["tile_rows"] + 1, 75)
     usual = run_row(row, clean, packed)
@@ -57,7 +59,7 @@ def test_non_finite_values_give_what_ieee_says(
 @every_row
 def test_infinities_that_cancel(row: KernelRow) -> None:
     rng = np.random.default_rng(4)
-    weights = random_weights(rng, 20, 64, 16, zero_points="per_block")
+    weights = random_weights(rng, 20, 64, 16, bits=row["bits"], zero_points="per_block")
     a = random_activations(rng, row["tile_rows"], 64)
     a[:, 3], a[:, 50] = np.inf, -np.inf
     c = run_row(row, a, pack_for(row, weights))
@@ -69,7 +71,7 @@ def test_infinities_that_cancel(row: KernelRow) -> None:
 @every_row
 def test_what_lies_past_k_is_not_read(row: KernelRow) -> None:
     rng = np.random.default_rng(5)
-    weights = random_weights(rng, 20, 41, 16)
+    weights = random_weights(rng, 20, 41, 16, bits=row["bits"])
     a = random_activations(rng, 2 * row["tile_rows"] + 1, 41)
     expected = run_row(row, a, pack_for(row, weights))
     for junk in (np.nan, np.inf, 3e38):
@@ -81,7 +83,7 @@ def test_what_lies_past_k_is_not_read(row: KernelRow) -> None:
 @pytest.mark.parametrize("magnitude", [SMALLEST_DENORMAL, 1e-42, 1e-39, 2e-38, 1e-36, 1e-30])
 def test_tiny_values(row: KernelRow, magnitude: float) -> None:
     rng = np.random.default_rng(6)
-    weights = random_weights(rng, 18, 48, 16, zero_points="float")
+    weights = random_weights(rng, 18, 48, 16, bits=row["bits"], zero_points="float")
     a = (rng.uniform(-1, 1, (row["tile_rows"] + 1, 48)) * magnitude).astype(np.float32)
     a[0] = random_activations(rng, 1, 48)
     a[-1, :16] = random_activations(rng, 1, 16)
@@ -91,12 +93,15 @@ def test_tiny_values(row: KernelRow, magnitude: float) -> None:
 
 @every_row
 def test_denormal_block_keeps_its_product(row: KernelRow) -> None:
+    bits = row["bits"]
+    one_above = np.full((1, 1, 16), 2 ** (bits - 1) + 1, np.uint8)
     weights = oracle.Weights(
-        codes=np.full((1, 1, 4), 0xFF, np.uint8),
+        codes=oracle.pack_fields(one_above, bits),
         scales=np.ones((1, 1), np.float32),
         zero_points=None,
         k=16,
         block_size=16,
+        bits=bits,
     )
     a = np.full((row["tile_rows"], 16), 1e-40, np.float32)
     c = run_row(row, a, pack_for(row, weights))
@@ -107,9 +112,13 @@ def test_denormal_block_keeps_its_product(row: KernelRow) -> None:
 @every_row
 def test_huge_values(row: KernelRow) -> None:
     rng = np.random.default_rng(7)
-    weights = random_weights(rng, 20, 64, 32, zero_points="per_block")
-    scales = (weights.scales * np.float32(2**-9)).astype(np.float16).astype(np.float32)
-    weights = oracle.Weights(weights.codes, scales, weights.zero_points, 64, 32)
+    weights = random_weights(rng, 20, 64, 32, bits=row["bits"], zero_points="per_block")
+    scales = (
+        (weights.scales * np.float32(2.0 ** (-7 - row["bits"])))
+        .astype(np.float16)
+        .astype(np.float32)
+    )
+    weights = replace(weights, scales=scales)
     a = rng.choice([3e38, -3e38, 3.4028235e38, 1.0], (row["tile_rows"] + 1, 64)).astype(np.float32)
     c = run_row(row, a, pack_for(row, weights))
     expected = oracle.matmul(a, weights, compute=row["compute"])
@@ -119,7 +128,9 @@ def test_huge_values(row: KernelRow) -> None:
 
 @every_row
 def test_zeros_of_either_sign(row: KernelRow) -> None:
-    weights = random_weights(np.random.default_rng(8), 20, 40, 16, zero_points="float")
+    weights = random_weights(
+        *(np.random.default_rng(8), 20, 40, 16), bits=row["bits"], zero_points="float"
+    )
     bias = np.arange(20, dtype=np.float32)
     for zero in (0.0, -0.0):
         a = np.full((row["tile_rows"] + 1, 40), zero, np.float32)

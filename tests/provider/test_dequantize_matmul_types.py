@@ -14,7 +14,6 @@ import contextlib
 from pathlib import Path
 from typing import Literal
 
-import ml_dtypes
 import numpy as np
 import onnxruntime
 import pytest
@@ -23,6 +22,7 @@ from onnx import TensorProto
 import models
 import oracle
 import qdq_models
+from narrow_types import limits, narrowed
 
 K, N = 75, 33
 TYPES = [TensorProto.FLOAT16, TensorProto.BFLOAT16]
@@ -30,23 +30,6 @@ TYPES = [TensorProto.FLOAT16, TensorProto.BFLOAT16]
 
 def unoptimised(options: onnxruntime.SessionOptions) -> None:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-
-
-def limits(element_type: int) -> tuple[float, float, float]:
-    """Unit roundoff, half the smallest denormal, and where rounding becomes infinity."""
-    info = ml_dtypes.finfo(
-        np.float16 if element_type == TensorProto.FLOAT16 else ml_dtypes.bfloat16
-    )
-    roundoff = float(info.eps) / 2
-    return roundoff, float(info.smallest_subnormal) / 2, float(info.max) * (1 + roundoff / 2)
-
-
-def narrowed(expected: oracle.Reference, element_type: int) -> oracle.Reference:
-    """The oracle's answer once the result is rounded to the type."""
-    roundoff, half_denormal, overflow = limits(element_type)
-    assert np.all(expected.magnitude < overflow / 2)
-    widened = expected.bound + roundoff * (np.abs(expected.value) + expected.bound) + half_denormal
-    return oracle.Reference(expected.value, widened, expected.magnitude)
 
 
 def of_rounded_weights(

@@ -30,12 +30,17 @@ def groupings() -> dict[str, models.Array]:
 @pytest.mark.parametrize("zero_points", ["none", "per_block", "float"])
 @pytest.mark.parametrize("grouping", sorted(groupings()))
 @pytest.mark.parametrize("run_time", [(), ("g_idx",)])
+@pytest.mark.parametrize("bits", [2, 4, 8])
 def test_groupings(
-    grouping: str, zero_points: cases.ZeroPointCase, level: int, run_time: tuple[str, ...]
+    bits: int,
+    grouping: str,
+    zero_points: cases.ZeroPointCase,
+    level: int,
+    run_time: tuple[str, ...],
 ) -> None:
     rng = np.random.default_rng(22)
     g_idx = groupings()[grouping].astype(np.int32)
-    weights = cases.random_weights(rng, N, K, BLOCK_SIZE, zero_points=zero_points)
+    weights = cases.random_weights(rng, N, K, BLOCK_SIZE, bits=bits, zero_points=zero_points)
     node = models.Node(weights, g_idx=g_idx, accuracy_level=level, run_time=run_time)
     a = cases.random_activations(rng, 4, K)
     models.assert_right(node, a, models.run_ours(node, a))

@@ -129,8 +129,23 @@ def test_overstated_attributes(attributes: dict[str, int], pattern: str) -> None
 def test_block_sizes_that_do_not_exist(block_size: int) -> None:
     refuse(
         node_with(attributes={"block_size": block_size}),
-        rf"block_size = {block_size} must be 16, 32, 64, 128 or 256",
+        rf"block_size = {block_size} must be a power of two from 16 to 256 where bits = 2",
     )
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("block_size", [0, -32, 8, 48, 2**31 - 1, -(2**63)])
+def test_block_sizes_of_other_widths(block_size: int, bits: int) -> None:
+    refuse(
+        node_with(attributes={"block_size": block_size, "bits": bits}),
+        rf"block_size = {block_size} must be a power of two from 16 to 65536 where bits = {bits}",
+    )
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_weights_of_another_width(bits: int) -> None:
+    """Codes of 2 bits in a node that claims more of them than there are."""
+    refuse(node_with(attributes={"bits": bits}), rf"input B.* bits = {bits} need")
 
 
 def test_truncated_external_data(tmp_path: Path) -> None:

@@ -20,15 +20,16 @@ def generator(*seed: int) -> np.random.Generator:
     return np.random.default_rng([7, *seed])
 
 
+@pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("block_size", BLOCK_SIZES)
 @pytest.mark.parametrize("level", [0, 4])
 @pytest.mark.parametrize("zero_points", cases.ZERO_POINT_CASES)
 def test_zero_points_and_block_sizes(
-    block_size: int, level: int, zero_points: cases.ZeroPointCase
+    bits: int, block_size: int, level: int, zero_points: cases.ZeroPointCase
 ) -> None:
     rng = generator(block_size, level)
     k = 2 * block_size + 24  # the last block is short and its codes past K are junk
-    weights = cases.random_weights(rng, 37, k, block_size, zero_points=zero_points)
+    weights = cases.random_weights(rng, 37, k, block_size, bits=bits, zero_points=zero_points)
     node = models.Node(weights, accuracy_level=level)
     for m in (1, 5):
         a = cases.random_activations(rng, m, k)
@@ -73,11 +74,14 @@ def test_bias(run_time: tuple[str, ...], level: int, threads: int) -> None:
     models.assert_right(node, a, models.run_ours(node, a, threads=threads))
 
 
+@pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("level", [0, 4])
 @pytest.mark.parametrize("zero_points", ["per_block", "float"])
-def test_flat_scales_and_zero_points(level: int, zero_points: cases.ZeroPointCase) -> None:
+def test_flat_scales_and_zero_points(
+    bits: int, level: int, zero_points: cases.ZeroPointCase
+) -> None:
     rng = generator(4)
-    weights = cases.random_weights(rng, 18, 96, 32, zero_points=zero_points)
+    weights = cases.random_weights(rng, 18, 96, 32, bits=bits, zero_points=zero_points)
     assert weights.zero_points is not None
     node = models.Node(
         weights,

@@ -22,7 +22,9 @@ def activations() -> models.Array:
 
 @pytest.mark.parametrize("key", ["thread", "ISA", "accuracy", "report_path", ""])
 def test_unknown_key_is_refused(key: str) -> None:
-    with pytest.raises(Exception, match=rf"unknown option '{key}'.*isa, accuracy_level, qdq_accuracy_level, report"):
+    with pytest.raises(
+        Exception, match=rf"unknown option '{key}'.*isa, accuracy_level, qdq_accuracy_level, report"
+    ):
         models.session(models.model_of(small_node()), options={key: "1"})
 
 

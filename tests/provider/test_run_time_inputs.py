@@ -27,15 +27,16 @@ def generator(*seed: int) -> np.random.Generator:
         ("B", "scales", "zero_points", "bias"),
     ],
 )
+@pytest.mark.parametrize("bits", [2, 4, 8])
 def test_run_time_weights(
-    run_time: tuple[str, ...], zero_points: cases.ZeroPointCase, level: int
+    bits: int, run_time: tuple[str, ...], zero_points: cases.ZeroPointCase, level: int
 ) -> None:
     rng = generator(level)
     if zero_points == "none":
         run_time = tuple(name for name in run_time if name != "zero_points")
     bias = rng.standard_normal(33).astype(np.float32)
     node = models.Node(
-        cases.random_weights(rng, 33, 80, 32, zero_points=zero_points, scales="fp32"),
+        cases.random_weights(rng, 33, 80, 32, bits=bits, zero_points=zero_points, scales="fp32"),
         bias=bias,
         accuracy_level=level,
         run_time=run_time,

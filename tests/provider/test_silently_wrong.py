@@ -19,6 +19,9 @@ def assert_ours_right_and_stock_wrong(node: models.Node, a: models.Array) -> Non
         assert not models.is_right(node, a, models.run_stock(node, a))
 
 
+BITS = pytest.mark.parametrize("bits", [2, 4, 8])
+
+
 @pytest.mark.parametrize("level", [0, 4])
 @pytest.mark.parametrize("grouping", ["identity", "permuted", "random"])
 def test_group_index_at_two_bits(level: int, grouping: str) -> None:
@@ -36,26 +39,30 @@ def test_group_index_at_two_bits(level: int, grouping: str) -> None:
     assert_ours_right_and_stock_wrong(node, cases.random_activations(generator, 3, k))
 
 
-def test_run_time_zero_points_at_level_4() -> None:
+@BITS
+def test_run_time_zero_points_at_level_4(bits: int) -> None:
     generator = rng(2)
-    weights = cases.random_weights(generator, 32, 128, 32, zero_points="per_block")
+    weights = cases.random_weights(generator, 32, 128, 32, bits=bits, zero_points="per_block")
     node = models.Node(weights, run_time=("zero_points",))
     assert_ours_right_and_stock_wrong(node, cases.random_activations(generator, 3, 128))
 
 
-def test_run_time_scales_at_level_4() -> None:
+@BITS
+def test_run_time_scales_at_level_4(bits: int) -> None:
     generator = rng(3)
-    node = models.Node(cases.random_weights(generator, 32, 128, 32), run_time=("scales",))
+    weights = cases.random_weights(generator, 32, 128, 32, bits=bits)
+    node = models.Node(weights, run_time=("scales",))
     a = cases.random_activations(generator, 3, 128)
     assert_ours_right_and_stock_wrong(node, a)
     if models.STOCK_FAULTS_KNOWN:
         assert not models.run_stock(node, a).any()
 
 
+@BITS
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_non_finite_activations_at_level_4(value: float) -> None:
+def test_non_finite_activations_at_level_4(value: float, bits: int) -> None:
     generator = rng(4)
-    weights = cases.random_weights(generator, 32, 128, 32, scales="power_of_two")
+    weights = cases.random_weights(generator, 32, 128, 32, bits=bits, scales="power_of_two")
     node = models.Node(weights)
     a = cases.random_activations(generator, 3, 128)
     a[1, 40] = value
@@ -70,9 +77,11 @@ def test_non_finite_activations_at_level_4(value: float) -> None:
         assert not models.is_right(node, a, models.run_stock(node, a))
 
 
-def test_denormal_block_at_level_4() -> None:
+@BITS
+def test_denormal_block_at_level_4(bits: int) -> None:
     generator = rng(5)
-    node = models.Node(cases.random_weights(generator, 32, 32, 32, scales="power_of_two"))
+    weights = cases.random_weights(generator, 32, 32, 32, bits=bits, scales="power_of_two")
+    node = models.Node(weights)
     # 127 / amax overflows. The stock result is 0 or saturated, depending on the CPU.
     a = (1e-39 * generator.uniform(-1, 1, (1, 32))).astype(np.float32)
     a[0, 0] = 1e-39
@@ -82,8 +91,20 @@ def test_denormal_block_at_level_4() -> None:
 def test_block_size_512_is_refused_not_zeroed() -> None:
     generator = rng(6)
     node = models.Node(cases.random_weights(generator, 16, 1024, 512))
-    with pytest.raises(Exception, match=r"'mm'.*block_size = 512 must be 16, 32, 64, 128 or 256"):
+    with pytest.raises(
+        Exception, match=r"'mm'.*block_size = 512 must be .* 16 to 256 where bits = 2"
+    ):
         models.session(models.model_of(node))
+
+
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_block_size_512_is_right_where_it_is_allowed(bits: int, level: int) -> None:
+    generator = rng(6)
+    weights = cases.random_weights(generator, 16, 1024, 512, bits=bits, zero_points="per_block")
+    node = models.Node(weights, accuracy_level=level)
+    a = cases.random_activations(generator, 3, 1024)
+    models.assert_right(node, a, models.run_ours(node, a))
 
 
 def test_stock_agrees_where_it_is_right() -> None:

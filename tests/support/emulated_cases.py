@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 import oracle
-from cases import ZERO_POINT_CASES, random_activations, random_weights
+from cases import ZERO_POINT_CASES, ScaleCase, random_activations, random_weights
 from oracle import Float32Array, Int32Array, Weights
 
 Compute = Literal["int8", "fp32"]
+BITS = (2, 4, 8)
 BLOCK_LENGTHS = (16, 32, 64, 128, 256)
 SPECIAL_VALUES = (np.nan, np.inf, -np.inf, 1e-45, 3e38, -0.0)
 
@@ -37,7 +38,7 @@ class ProductCase:
         w = self.weights
         zero_points = "none" if w.zero_points is None else str(w.zero_points.dtype)
         return (
-            f"{self.compute} M={self.m} N={w.n} K={w.k} block {w.block_size} "
+            f"{self.compute} M={self.m} N={w.n} K={w.k} {w.bits} bits block {w.block_size} "
             f"zero points {zero_points} bias {self.bias is not None} lda {self.lda} ldc {self.ldc}"
         )
 
@@ -48,9 +49,10 @@ class ProductCase:
         else:
             kind = 1 if oracle.is_packed(w.zero_points) else 2
             zero_points = w.zero_points.tobytes()
-        fields = (0, m, w.n, w.k, w.block_size, self.lda, self.ldc, int(self.compute == "fp32"))
+        shape = (0, m, w.n, w.k, w.bits, w.block_size)
+        fields = (*shape, self.lda, self.ldc, int(self.compute == "fp32"))
         bias = b"" if self.bias is None else self.bias.tobytes()
-        header = struct.pack("<11I", *fields, kind, int(self.bias is not None), len(runs))
+        header = struct.pack("<12I", *fields, kind, int(self.bias is not None), len(runs))
         names = b"".join(_encode_string(run) for run in runs)
         arrays = self.a.tobytes() + w.codes.tobytes() + w.scales.tobytes() + zero_points + bias
         return header + names + arrays
@@ -67,7 +69,8 @@ class QuantiserCase:
 
     def encode(self, runs: Sequence[str]) -> bytes:
         m, k = self.a.shape
-        header = struct.pack("<11I", 1, m, 1, k, self.block_size, self.lda, 0, 0, 0, 0, len(runs))
+        shape = (1, m, 1, k, 2, self.block_size)
+        header = struct.pack("<12I", *shape, self.lda, 0, 0, 0, 0, len(runs))
         return header + b"".join(_encode_string(run) for run in runs) + self.a.tobytes()
 
 
@@ -157,12 +160,12 @@ def _case(
     n: int,
     k: int,
     block: int,
+    bits: int,
     index: int,
 ) -> ProductCase:
     zero_points = ZERO_POINT_CASES[index % len(ZERO_POINT_CASES)]
-    weights = random_weights(
-        rng, n, k, block, zero_points=zero_points, scales="fp16" if index % 3 else "fp32"
-    )
+    scales: ScaleCase = "fp16" if index % 3 else "fp32"
+    weights = random_weights(rng, n, k, block, bits=bits, zero_points=zero_points, scales=scales)
     bias = rng.standard_normal(n).astype(np.float32) if index % 2 else None
     a = _activations(rng, m, k, special=index % 4 == 3)
     lda, ldc = k + int(rng.integers(0, 5)), n + int(rng.integers(0, 5))
@@ -171,7 +174,7 @@ def _case(
 
 @functools.cache
 def product_cases() -> tuple[ProductCase, ...]:
-    """Every block length, zero-point kind and compute type over remainders of M, N and K."""
+    """Every width, block length, zero-point kind and compute type over remainders of M, N and K."""
     rng = np.random.default_rng(512)
     ns = (1, 7, 15, 16, 17, 31, 32, 33, 48, 50, 63, 65, 80)
     ms = (1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 17, 24, 25)
@@ -181,20 +184,23 @@ def product_cases() -> tuple[ProductCase, ...]:
         for block in BLOCK_LENGTHS:
             ks = (1, block - 1, block, block + 1, 2 * block, 2 * block + 5, 3 * block - 3)
             # Shapes run through their values at their own pace; kinds at theirs, so all pairs meet.
-            for index in range(35):
+            for index in range(48):
                 n, m = ns[(index + block) % len(ns)], ms[(2 * index + block) % len(ms)]
-                cases.append(
-                    _case(rng, compute, m, n, ks[index % len(ks)], block, index // 7 + index)
-                )
-        # K over more than one panel, N over several column groups, M over one pass of rows.
-        cases.append(_case(rng, compute, 13, 33, 1700, 32, 2))
-        cases.append(_case(rng, compute, 13, 70, 1700, 16, 5))
-        cases.append(_case(rng, compute, 258, 17, 40, 16, 1))
-        cases.append(_case(rng, compute, 25, 200, 300, 128, 4))
-    # Three of four vectors of the last strip, where a vector has four columns.
-    for compute in computes:
-        cases.append(_case(rng, compute, 7, 11, 90, 32, 2))
-        cases.append(_case(rng, compute, 9, 42, 90, 64, 5))
+                k, bits = ks[index % len(ks)], BITS[(index + index // 15) % len(BITS)]
+                cases.append(_case(rng, compute, m, n, k, block, bits, index // 7 + index))
+        for bits in BITS:
+            # K over more than one panel, N over several column groups, M over one pass of rows.
+            cases.append(_case(rng, compute, 13, 33, 1700, 32, bits, 2))
+            cases.append(_case(rng, compute, 13, 70, 1700, 16, bits, 5))
+            cases.append(_case(rng, compute, 258, 17, 40, 16, bits, 1))
+            cases.append(_case(rng, compute, 25, 200, 300, 128, bits, 4))
+            # Three of four vectors of the last strip, where a vector has four columns.
+            cases.append(_case(rng, compute, 7, 11, 90, 32, bits, 2))
+            cases.append(_case(rng, compute, 9, 42, 90, 64, bits, 5))
+            if bits != 2:
+                # Blocks that are stored in parts.
+                cases.append(_case(rng, compute, 9, 33, 1300, 512, bits, 3))
+                cases.append(_case(rng, compute, 9, 33, 600, 1024, bits, 2))
     return tuple(cases)
 
 

@@ -85,7 +85,9 @@ def check_isa(isa: str) -> None:
             for zero_points in ZERO_POINT_CASES:
                 for at_end in (True, False):
                     print(f"{row['name']} {m}x{n}x{k} block {block} {zero_points} end={at_end}")
-                    weights = random_weights(rng, n, k, block, zero_points=zero_points)
+                    weights = random_weights(
+                        rng, n, k, block, bits=row["bits"], zero_points=zero_points
+                    )
                     a = with_row_gap(random_activations(rng, m, k), 5)
                     packed = pack_for(row, weights)
                     bytes_needed = _native.workspace_bytes(
@@ -119,16 +121,18 @@ def check_packing() -> None:
     from onnxruntime_ep_mlas import _native
 
     rng = np.random.default_rng(2)
-    for n, k, block in ((1, 1, 16), (17, 33, 16), (16, 64, 32), (35, 300, 128), (5, 257, 256)):
+    shapes = [(1, 1, 16), (17, 33, 16), (16, 64, 32), (35, 300, 128), (5, 257, 256)]
+    widths = [(bits, *shape) for bits in (2, 4, 8) for shape in shapes]
+    for bits, n, k, block in [*widths, (4, 5, 257, 512), (8, 5, 257, 512)]:
         for zero_points in ZERO_POINT_CASES:
             for at_end in (True, False):
-                print(f"pack, unpack {n}x{k} block {block} {zero_points} end={at_end}")
-                weights = random_weights(rng, n, k, block, zero_points=zero_points)
+                print(f"pack, unpack {bits} bits {n}x{k} block {block} {zero_points} end={at_end}")
+                weights = random_weights(rng, n, k, block, bits=bits, zero_points=zero_points)
                 given = [weights.codes, weights.scales, weights.zero_points]
                 codes, scales, points = (
                     None if array is None else fenced(array, at_end=at_end) for array in given
                 )
-                packed = _native.pack(codes, scales, points, k=k, block_size=block)
+                packed = _native.pack(codes, scales, points, k=k, block_size=block, bits=bits)
                 np.testing.assert_array_equal(packed, pack(weights))
                 unpacked = _native.unpack(fenced(packed, at_end=at_end, alignment=64))
                 np.testing.assert_array_equal(unpacked[1], weights.scales)

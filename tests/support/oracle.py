@@ -15,11 +15,12 @@ terms takes part in at most K additions, and the bias in one:
 With a fractional zero point the kernel may form code*scale - zero_point*scale, whose rounding is
 relative to the parts: |w_k| is then replaced by (|code| + |zero_point|) * |scale|.
 
-int8 compute. The quantiser is exact (`quantize_activations`), and so is the int32 sum of a block
-and its conversion to float32 (at most 256 * 127 * 255 < 2^24). A block then takes one rounding for
+int8 compute. The quantiser is exact (`quantize_activations`). A block longer than 256 k, or 128 k
+at 8 bits, is summed in parts of that length, so that the int32 sum of a part and its conversion to
+float32 are exact (at most 128 * 127 * 255 < 2^22). A part then takes one rounding for
 a_scale * b_scale and one multiply-add:
-    |error| <= gamma(k_blocks + 3) * (sum_blocks |acc * a_scale * b_scale| + |bias|)  +  underflow,
-where float zero points add a second term per block, so that the sum has 2 * k_blocks terms.
+    |error| <= gamma(parts + 3) * (sum_parts |acc * a_scale * b_scale| + |bias|)  +  underflow,
+where float zero points add a second term per part, so that the sum has 2 * parts terms.
 """
 
 from __future__ import annotations
@@ -111,6 +112,15 @@ class Weights:
     def k_blocks(self) -> int:
         return ceil_div(self.k, self.block_size)
 
+    def part_length(self) -> int:
+        """k of a part: what int8 compute sums up at once."""
+        return min(self.block_size, 128 if self.bits == 8 else 256)
+
+    def block_of_part(self) -> npt.NDArray[np.int64]:
+        """[parts]: the index of each part's scale."""
+        part = self.part_length()
+        return np.arange(ceil_div(self.k, part)) * part // self.block_size
+
     def code_values(self) -> Float64Array:
         """[N, K]."""
         return unpack_codes(self.codes, self.k, self.bits).astype(np.float64)
@@ -165,7 +175,7 @@ def quantize_activations(a: Float32Array, block_size: int) -> QuantizedActivatio
 
 @dataclass(frozen=True)
 class Reference:
-    """Value, largest permitted difference and the sum of the terms' magnitudes; all [M, N]."""
+    """Value, largest permitted difference and the sum of the finite terms' magnitudes; [M, N]."""
 
     value: Float64Array
     bound: Float64Array
@@ -188,7 +198,7 @@ def matmul_fp32(
         parts = (weights.code_values() + np.abs(weights.zero_point_values()[:, groups])) * scale
     with np.errstate(invalid="ignore"):
         value = _ieee_matmul(a64, w)
-        magnitude = _ieee_matmul(np.abs(a64), parts)
+        magnitude = np.where(np.isfinite(a64), np.abs(a64), 0) @ parts.T
         underflow = TINY * (
             2 * weights.k + np.abs(a64).sum(axis=1)[:, None] * 2 + scale.sum(axis=1)[None, :]
         )
@@ -210,20 +220,21 @@ def _ieee_matmul(a: Float64Array, w: Float64Array) -> Float64Array:
 
 def matmul_int8(a: Float32Array, weights: Weights, bias: Float32Array | None = None) -> Reference:
     """accuracy_level 4: the int8 rule, then exact arithmetic; excluded rows by `matmul_fp32`."""
-    m, n, k_blocks = a.shape[0], weights.n, weights.k_blocks
+    m, n = a.shape[0], weights.n
     activations = quantize_activations(a[:, : weights.k], weights.block_size)
-    raw, zero_part = _block_sums(activations, weights)
+    raw, _, zero_part = _part_sums(activations, weights)
+    parts_count, blocks = raw.shape[2], weights.block_of_part()
     scale = (
-        activations.scales.astype(np.float64)[:, None, :]
-        * weights.scales.astype(np.float64)[None, :, :]
+        activations.scales.astype(np.float64)[:, None, blocks]
+        * weights.scales.astype(np.float64)[None, :, blocks]
     )
     terms = (raw - zero_part) * scale
     if weights.zero_points is not None and weights.zero_points.dtype == np.float32:
-        parts, roundings = (np.abs(raw) + np.abs(zero_part)) * np.abs(scale), 2 * k_blocks + 4
+        parts, roundings = (np.abs(raw) + np.abs(zero_part)) * np.abs(scale), 2 * parts_count + 4
     else:
-        parts, roundings = np.abs(terms), k_blocks + 3
+        parts, roundings = np.abs(terms), parts_count + 3
     value, magnitude = terms.sum(axis=2), parts.sum(axis=2)
-    underflow = TINY * ((np.abs(raw) + np.abs(zero_part)).sum(axis=2) + 3 * k_blocks + 1)
+    underflow = TINY * ((np.abs(raw) + np.abs(zero_part)).sum(axis=2) + 3 * parts_count + 1)
     if bias is not None:
         value, magnitude = (
             value + bias.astype(np.float64),
@@ -238,19 +249,20 @@ def matmul_int8(a: Float32Array, weights: Weights, bias: Float32Array | None = N
     return Reference(value, bound, magnitude)
 
 
-def _block_sums(
+def _part_sums(
     activations: QuantizedActivations, weights: Weights
-) -> tuple[Float64Array, Float64Array]:
-    """Per row, column and block: sum(q * code) and zero_point * sum(q), both [M, N, k_blocks]."""
-    k_blocks, block = weights.k_blocks, weights.block_size
-    codes = np.zeros((weights.n, k_blocks * block))
+) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """Per row, column and part: sum(q * code), sum(q) [M, parts] and zero_point * sum(q); the first
+    and last [M, N, parts]."""
+    part, blocks = weights.part_length(), weights.block_of_part()
+    end = len(blocks) * part
+    codes = np.zeros((weights.n, end))
     codes[:, : weights.k] = weights.code_values()
-    q = activations.q.astype(np.float64).reshape(len(activations.q), k_blocks, block)
-    raw = np.einsum("mbk,nbk->mnb", q, codes.reshape(weights.n, k_blocks, block), optimize=True)
-    zero_part = (
-        activations.sums.astype(np.float64)[:, None, :] * weights.zero_point_values()[None, :, :]
-    )
-    return raw, zero_part
+    q = activations.q[:, :end].astype(np.float64).reshape(len(activations.q), len(blocks), part)
+    raw = np.einsum("mbk,nbk->mnb", q, codes.reshape(weights.n, len(blocks), part), optimize=True)
+    sums = q.sum(axis=2)
+    zero_part = sums[:, None, :] * weights.zero_point_values()[None, :, blocks]
+    return raw, sums, zero_part
 
 
 def fma32(x: Float32Array, y: Float32Array, z: Float32Array) -> Float32Array:
@@ -281,7 +293,7 @@ def matmul_int8_float32(
 ) -> tuple[Float32Array, npt.NDArray[np.bool_]]:
     """accuracy_level 4 in the float32 operations that every ISA must perform, to compare bits.
 
-    Per block, in k order: c = fma(float(acc), a_scale * b_scale, c), where acc is the int32 sum of
+    Per part, in k order: c = fma(float(acc), a_scale * b_scale, c), where acc is the int32 sum of
     q * (code - zero_point) for integer zero points; for float ones it is the sum of q * code, and
     c = fma(a_scale * float(sum q), -(zero_point * b_scale), c) follows. The bias is added last.
     `fractional` says which of the two it is, where that is not for the values to decide.
@@ -290,18 +302,18 @@ def matmul_int8_float32(
     computed.
     """
     activations = quantize_activations(a[:, : weights.k], weights.block_size)
-    raw, zero_part = _block_sums(activations, weights)
+    raw, sums, zero_part = _part_sums(activations, weights)
     if fractional is None:
         fractional = not integer_zero_points(weights)
     acc = (raw if fractional else raw - zero_part).astype(np.float32)
     zero_points = weights.zero_point_values().astype(np.float32)
     c = np.zeros(acc.shape[:2], np.float32)
-    for block in range(weights.k_blocks):
+    for part, block in enumerate(weights.block_of_part()):
         a_scale = activations.scales[:, block][:, None]
         b_scale = weights.scales[:, block][None, :]
-        c = fma32(acc[:, :, block], a_scale * b_scale, c)
+        c = fma32(acc[:, :, part], a_scale * b_scale, c)
         if fractional:
-            row = a_scale * activations.sums[:, block][:, None].astype(np.float32)
+            row = a_scale * sums[:, part][:, None].astype(np.float32)
             column = -(zero_points[:, block][None, :] * b_scale)
             c = fma32(np.broadcast_to(row, c.shape), np.broadcast_to(column, c.shape), c)
     return (c if bias is None else c + bias), ~activations.fp32_rows
@@ -333,8 +345,8 @@ def matmul(
 def assert_matches(actual: Float32Array, expected: Reference, context: str = "") -> None:
     """Fails when an element is outside its bound, or NaN or Inf without the reference being so.
 
-    Where the terms' magnitudes leave float32's range a partial sum may overflow: such elements may
-    also be NaN or Inf.
+    Where the finite terms' magnitudes leave float32's range a partial sum may overflow: such
+    elements may also be NaN or Inf, and NaN where the reference is infinite.
     """
     assert actual.shape == expected.value.shape, (
         f"{context}: shape {actual.shape} != {expected.value.shape}"
@@ -344,8 +356,9 @@ def assert_matches(actual: Float32Array, expected: Reference, context: str = "")
     with np.errstate(invalid="ignore"):
         fits = np.abs(got - value) <= expected.bound
         same = (got == value) | (np.isnan(got) & np.isnan(value))
-        may_overflow = np.isfinite(value) & (expected.magnitude >= FLOAT32_MAX) & ~np.isfinite(got)
-    wrong = ~np.where(np.isfinite(value), fits | may_overflow, same)
+        overflows = expected.magnitude >= FLOAT32_MAX
+        may_overflow = np.where(np.isfinite(value), ~np.isfinite(got), np.isnan(got)) & overflows
+    wrong = ~(np.where(np.isfinite(value), fits, same) | may_overflow)
     if wrong.any():
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         raise AssertionError(

@@ -6,11 +6,15 @@ bytes, checksum (of header and payload); zeros.
 
 Payload. N is padded to strips of 16 columns, which follow each other. A strip holds its blocks in k
 order; a block holds, with nothing between them,
-    block_len / 16 units of 64 bytes: byte 4*c + j of unit u holds, at bits 2p and 2p+1, the code
-                                      of column c at k = 16u + 4p + j (p and j in 0..3)
+    units of 64 bytes, each of 4P k, P = 8 / bits:
+                                      byte 4*c + j of unit u holds, from bit bits*p on, the code of
+                                      column c at k = 4P*u + 4p + j (p < P, j in 0..3); codes of
+                                      8 bits stand with the top bit flipped
     16 scales                         float16 or float32
     16 zero points                    uniform: nothing; per block: one byte each; float: float32
-Padding, columns from N on and k from K on, has code 0, scale 0 and zero point 0.
+A block longer than 256 k (128 at 8 bits) is stored as parts of that length, each as a block with
+the same scales and zero points, as many as K needs. Padding, columns from N on and k from K on, has
+code 0, scale 0 and zero point 0.
 """
 
 from __future__ import annotations
@@ -137,25 +141,35 @@ def pack(weights: Weights, *, general: bool = False) -> Uint8Array:
     """The whole buffer, uint8 [bytes]; `general` as in `representation`."""
     scale_type, kind, uniform = representation(weights, general=general)
     strips = ceil_div(weights.n, STRIP_COLUMNS)
-    blocks, block_len = weights.k_blocks, weights.block_size
-    codes = np.zeros((strips * STRIP_COLUMNS, blocks * block_len), np.uint8)
+    part_len, source = weights.part_length(), weights.block_of_part()
+    count = len(source)
+    codes = np.zeros((strips * STRIP_COLUMNS, count * part_len), np.uint8)
     codes[: weights.n, : weights.k] = unpack_codes(weights.codes, weights.k, weights.bits)
-    parts = [_units(codes.reshape(strips, STRIP_COLUMNS, blocks, block_len // 16, 4, 4))]
-    parts.append(_columns(weights.scales, np.dtype("<f2" if scale_type == SCALE_FP16 else "<f4")))
+    planes = 8 // weights.bits
+    shape = (strips, STRIP_COLUMNS, count, part_len // (4 * planes), planes, 4)
+    parts = [_units(codes.reshape(shape), weights.bits)]
+    scale_dtype = np.dtype("<f2" if scale_type == SCALE_FP16 else "<f4")
+    parts.append(_columns(weights.scales[:, source], scale_dtype))
     if kind != ZERO_POINT_UNIFORM:
-        zero_points = weights.zero_point_values()
+        zero_points = weights.zero_point_values()[:, source]
         parts.append(
             _columns(zero_points, np.dtype("u1" if kind == ZERO_POINT_PER_BLOCK else "<f4"))
         )
     payload = np.concatenate(parts, axis=2).tobytes()
-    header = Header(weights.n, weights.k, block_len, scale_type, kind, uniform, len(payload))
+    header = Header(
+        *(weights.n, weights.k, weights.block_size, scale_type, kind, uniform, len(payload)),
+        bits=weights.bits,
+    )
     return seal(header, payload)
 
 
-def _units(codes: Uint8Array) -> Uint8Array:
+def _units(codes: Uint8Array, bits: int) -> Uint8Array:
     """[strip, column, block, unit, p, j] -> bytes [strip, block, unit * (column, j)]."""
     planes = codes.transpose(0, 2, 3, 1, 5, 4).astype(np.uint32)
-    unit_bytes = (planes << (2 * np.arange(4, dtype=np.uint32))).sum(axis=-1).astype(np.uint8)
+    shifts = bits * np.arange(8 // bits, dtype=np.uint32)
+    unit_bytes = (planes << shifts).sum(axis=-1).astype(np.uint8)
+    if bits == 8:
+        unit_bytes ^= np.uint8(0x80)
     units: Uint8Array = unit_bytes.reshape(*unit_bytes.shape[:2], -1)
     return units
 
@@ -173,23 +187,29 @@ def _columns(values: npt.NDArray[np.floating], dtype: np.dtype[np.generic]) -> U
 def unpack(buffer: Uint8Array) -> tuple[Uint8Array, Float32Array, Float32Array]:
     """Codes, one byte each [N, K], scales and zero points, both [N, k_blocks], of a buffer."""
     header = read_header(buffer)
-    blocks, units = ceil_div(header.k, header.block_len), header.block_len // 16
+    bits, planes = header.bits, 8 // header.bits
+    part_len = min(header.block_len, 128 if bits == 8 else 256)
+    blocks, units = ceil_div(header.k, part_len), part_len // (4 * planes)
     strips = ceil_div(header.n, STRIP_COLUMNS)
     payload = buffer[HEADER_BYTES:].reshape(strips, blocks, -1)
     quads = payload[:, :, : units * 64].reshape(strips, blocks, units, STRIP_COLUMNS, 4)
-    fields = (quads[..., None, :] >> (2 * np.arange(4, dtype=np.uint8))[:, None]) & np.uint8(3)
+    if bits == 8:
+        quads = quads ^ np.uint8(0x80)
+    shifts = (bits * np.arange(planes, dtype=np.uint8))[:, None]
+    fields = (quads[..., None, :] >> shifts) & np.uint8(2**bits - 1)
     by_column = fields.transpose(0, 3, 1, 2, 4, 5).reshape(strips * STRIP_COLUMNS, -1)
     codes: Uint8Array = by_column[: header.n, : header.k]
     scale_bytes = STRIP_COLUMNS * (2 if header.scale_type == SCALE_FP16 else 4)
     scale_part = payload[:, :, units * 64 : units * 64 + scale_bytes]
+    first_parts = slice(None, None, header.block_len // part_len)
     scales = _from_columns(
         scale_part, "<f2" if header.scale_type == SCALE_FP16 else "<f4", header.n
-    )
+    )[:, first_parts]
     if header.zero_point_kind == ZERO_POINT_UNIFORM:
         return codes, scales, np.full_like(scales, header.uniform_zero_point)
     rest = payload[:, :, units * 64 + scale_bytes :]
     kind = "u1" if header.zero_point_kind == ZERO_POINT_PER_BLOCK else "<f4"
-    return codes, scales, _from_columns(rest, kind, header.n)
+    return codes, scales, _from_columns(rest, kind, header.n)[:, first_parts]
 
 
 def _from_columns(part: Uint8Array, dtype: str, n: int) -> Float32Array:

@@ -57,8 +57,9 @@ def runs_of(case: Case, isa: str) -> list[str]:
     """The ISA by its name, which leaves the choice of rows to the library, and each of its rows."""
     if isinstance(case, QuantiserCase):
         return [isa]
+    wanted = (isa, case.compute, case.weights.bits)
     rows = isa_support.kernel_rows()
-    return [isa, *(r.name for r in rows if r["isa"] == isa and r["compute"] == case.compute)]
+    return [isa, *(r.name for r in rows if (r["isa"], r["compute"], r["bits"]) == wanted)]
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +154,7 @@ def test_row_computes_what_the_operator_says(
 ) -> None:
     ran = 0
     for index, case in enumerate(product_cases()):
-        if case.compute != row["compute"]:
+        if (case.compute, case.weights.bits) != (row["compute"], row["bits"]):
             continue
         answer = answers[row["isa"]][index][row.name]
         context = f"{row.name}, case {index}: {case}"

@@ -1,9 +1,9 @@
 // Cases and results, little endian; strings are a u32 length and bytes. One case:
 //
-//   u32 kind, m, n, k, block_len, lda, ldc, compute, zero points (0 none, 1 packed, 2 float), has bias, runs
+//   u32 kind, m, n, k, bits, block_len, lda, ldc, compute, zero points (0 none, 1 packed, 2 float), has bias, runs
 //   string x runs       kind 0: an ISA or a kernel row; kind 1: an ISA
 //   float a[m, k]
-//   kind 0 only: u8 codes[n, k_blocks, block_len / 4], float scales[n, k_blocks], zero points, float bias[n]
+//   kind 0 only: u8 codes[n, k_blocks, block_len * bits / 8], float scales[n, k_blocks], zero points, float bias[n]
 //
 // Each of its runs answers with
 //
@@ -73,7 +73,7 @@ void WriteString(const std::string& text) {
 }
 
 struct Case {
-  uint32_t kind, m, n, k, block_len, lda, ldc, compute, zero_points, has_bias;
+  uint32_t kind, m, n, k, bits, block_len, lda, ldc, compute, zero_points, has_bias;
   std::vector<std::string> runs;
 
   size_t k_blocks() const { return (k + block_len - 1) / block_len; }
@@ -164,9 +164,9 @@ void RunProducts(const Case& c, Reader* reader, const GuardedBuffer& a) {
     return buffer;
   };
   const size_t blocks = c.k_blocks();
-  const auto codes = load(c.n * blocks * c.block_len / 4, 1);
+  const auto codes = load(c.n * blocks * c.block_len * c.bits / 8, 1);
   const auto scales = load(c.n * blocks * sizeof(float), alignof(float));
-  const auto zero_points = c.zero_points == 1   ? load(c.n * ((blocks + 3) / 4), 1)
+  const auto zero_points = c.zero_points == 1   ? load(c.n * ((blocks * c.bits + 7) / 8), 1)
                            : c.zero_points == 2 ? load(c.n * blocks * sizeof(float), alignof(float))
                                                 : load(0, 1);
   const auto bias = load(c.has_bias ? c.n * sizeof(float) : 0, alignof(float));
@@ -174,6 +174,7 @@ void RunProducts(const Case& c, Reader* reader, const GuardedBuffer& a) {
   qnbit::Weights weights;
   weights.n = c.n;
   weights.k = c.k;
+  weights.bits = c.bits;
   weights.block_len = c.block_len;
   weights.codes = codes->As<uint8_t>();
   weights.scales = scales->As<float>();
@@ -220,7 +221,7 @@ void RunCases() {
   while (!reader.AtEnd()) {
     Case c{};
     for (uint32_t* field :
-         {&c.kind, &c.m, &c.n, &c.k, &c.block_len, &c.lda, &c.ldc, &c.compute, &c.zero_points, &c.has_bias}) {
+         {&c.kind, &c.m, &c.n, &c.k, &c.bits, &c.block_len, &c.lda, &c.ldc, &c.compute, &c.zero_points, &c.has_bias}) {
       *field = reader.U32();
     }
     c.runs.resize(reader.U32());

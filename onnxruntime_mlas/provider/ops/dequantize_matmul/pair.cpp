@@ -192,6 +192,7 @@ Fields ReportFields(const Pair& pair, const Options& options, const qnbit::Packe
                      .bits = code_type ? code_type->bits : -1,
                      .block_size = info != nullptr ? info->block_len : pair.block_size,
                      .accuracy_level = options.qdq_accuracy_level};
+  node.inputs[matmul_nbits::kA].type = pair.a.type;
   const Value* const constants[] = {&pair.weight, &pair.scale, &pair.zero_point};
   for (size_t i = 0; i < std::size(constants); ++i) {
     matmul_nbits::NodeInput& input = node.inputs[matmul_nbits::kB + i];

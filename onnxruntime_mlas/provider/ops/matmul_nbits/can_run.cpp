@@ -1,7 +1,9 @@
 // Which MatMulNBits nodes are taken. A node that is malformed is taken too: Compile then refuses it in words, where the
 // CPU provider might read past the end of its weights.
+#include "provider/core/element_types.h"
 #include "provider/ops/matmul_nbits/matmul_nbits.h"
 #include "provider/ops/matmul_nbits/node.h"
+#include "provider/ops/matmul_nbits/shapes.h"
 
 namespace onnxruntime_mlas::provider::matmul_nbits {
 namespace {
@@ -9,23 +11,19 @@ namespace {
 // Empty when the node can be run.
 std::string DeclineReason(const Node& node) {
   const Attributes& attributes = node.attributes;
-  if (attributes.bits != 2) {
-    return "bits = " + std::to_string(attributes.bits) + " is not supported; this provider runs bits = 2";
+  if (attributes.bits != 2 && attributes.bits != 4 && attributes.bits != 8) {
+    return "bits = " + std::to_string(attributes.bits) + " is not one of 2, 4 and 8";
+  }
+  if (IsPowerOfTwo(attributes.block_size) && attributes.bits != 2 &&
+      attributes.block_size > qnbit::MaxBlockLen(static_cast<uint32_t>(attributes.bits))) {
+    return "block_size = " + std::to_string(attributes.block_size) + " is larger than this provider runs (" +
+           std::to_string(qnbit::MaxBlockLen(static_cast<uint32_t>(attributes.bits))) + ")";
   }
   if (attributes.weight_prepacked != 0) {
     return "weight_prepacked = " + std::to_string(attributes.weight_prepacked) +
            " names a layout of another device; this provider reads the operator's own layout (0)";
   }
-  switch (node.inputs[kA].type) {
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT:
-      break;
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16:
-      return "input A is float16; this provider computes on float";
-    case ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16:
-      return "input A is bfloat16; this provider computes on float";
-    default:
-      return "input A is not a tensor of float";
-  }
+  if (!ElementTypeOf(node.inputs[kA].type)) return "input A is not a tensor of float, float16 or bfloat16";
   if (node.inputs[kB].type != ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8) {
     return "input B does not hold uint8";
   }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "provider/core/element_types.h"
 #include "provider/core/load_threads.h"
 #include "provider/ops/matmul_nbits/kernel.h"
 #include "provider/ops/matmul_nbits/matmul_nbits.h"
@@ -47,7 +48,9 @@ void CheckPresence(const Node& node) {
 
 // The representation that every run's weights are packed in.
 qnbit::PackedInfo RunTimeInfo(const Node& node, const Dims& dims) {
-  qnbit::PackedInfo info{.n = dims.n, .k = dims.k, .bits = 2, .block_len = static_cast<uint32_t>(dims.block_size)};
+  qnbit::PackedInfo info{
+      .n = dims.n, .k = dims.k, .bits = dims.bits, .block_len = static_cast<uint32_t>(dims.block_size)};
+  info.uniform_zero_point = 1u << (dims.bits - 1);
   info.scale_type = qnbit::ScaleType::kFp32;
   const NodeInput& zero_points = node.inputs[kZeroPoints];
   if (zero_points.present()) {
@@ -107,6 +110,7 @@ Compiled Compile(const NodeGroup& group, const FusedInputs& inputs, const Option
   kernel->where = node.Where();
   kernel->dims = CheckAttributes(node);
   CheckPresence(node);
+  kernel->type = RequireElementType(node.inputs[kA].type);
   kernel->compute = ComputeTypeOf(node.attributes);
   kernel->isas = options.isas;
   kernel->constant_weights = node.constant_weights();
@@ -114,7 +118,8 @@ Compiled Compile(const NodeGroup& group, const FusedInputs& inputs, const Option
 
   const Tensors constants = ReadConstants(node, kernel->dims);
   if (constants[kBias].data != nullptr) {
-    const float* const values = constants[kBias].as<float>();
+    std::vector<float> widened;
+    const float* const values = AsFloats(constants[kBias], kernel->dims.n, &widened);
     kernel->bias.assign(values, values + kernel->dims.n);
   }
 

@@ -53,8 +53,17 @@ ParallelFor PackingThreads(size_t code_bytes);
 
 using Tensors = std::array<Tensor, kInputCount>;  // data null: the input is left out
 
-// Weights that point into checked tensors. Float zero points of 16 bits are widened into `widened`.
-qnbit::Weights MakeWeights(const Dims& dims, const Tensors& tensors, std::vector<float>* widened);
+// Tensors of 16-bit floating-point numbers as float32.
+struct Widened {
+  std::vector<float> scales;
+  std::vector<float> zero_points;
+};
+// Weights that point into checked tensors and `widened`.
+qnbit::Weights MakeWeights(const Dims& dims, const Tensors& tensors, Widened* widened);
+
+// A checked floating-point tensor of `count` numbers as float32: itself, or `widened` filled with it. Null when the
+// tensor is left out.
+const float* AsFloats(const Tensor& tensor, size_t count, std::vector<float>* widened);
 
 // Packs weights whose memory is known to be as large as they say. `plan` is PlanPack or PlanPackGeneral;
 // `allocate(bytes)` gives kPackedAlignment-aligned memory that outlives `view`.
@@ -74,7 +83,7 @@ template <class Plan, class Allocate>
 void PackWeights(const std::string& where, const InputLabel& group_index_label, const Dims& dims,
                  const Tensors& tensors, OrtErrorCode code, Plan plan, Allocate allocate, const ParallelFor& parallel,
                  qnbit::PackedView* view, std::vector<int32_t>* gather) {
-  std::vector<float> widened;
+  Widened widened;
   qnbit::Weights weights = MakeWeights(dims, tensors, &widened);
   qnbit::RegroupedWeights regrouped;
   gather->clear();

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "provider/core/element_types.h"
 #include "provider/core/graph.h"
 
 namespace onnxruntime_mlas::provider::matmul_nbits {
@@ -82,6 +83,7 @@ Fields ReportFields(const Node& node, const qnbit::PackedInfo* info, std::vector
           {"bits", attributes.bits},
           {"block_size", attributes.block_size},
           {"accuracy_level", attributes.accuracy_level},
+          {"type", TypeName(node.inputs[kA].type)},
           {"compute", packed ? compute : ""},
           {"weights", node.constant_weights() ? "constant" : "run-time"},
           {"format", packed ? "quad" : ""},

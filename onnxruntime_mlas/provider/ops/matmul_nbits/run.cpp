@@ -40,20 +40,24 @@ void FillWithBias(size_t rows, size_t n, qnbit::ElementType type, const float* b
 
 }  // namespace
 
-qnbit::Weights MakeWeights(const Dims& dims, const Tensors& tensors, std::vector<float>* widened) {
-  qnbit::Weights weights{.n = dims.n, .k = dims.k, .bits = 2, .block_len = static_cast<uint32_t>(dims.block_size)};
+const float* AsFloats(const Tensor& tensor, size_t count, std::vector<float>* widened) {
+  if (tensor.data == nullptr || tensor.type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) return tensor.as<float>();
+  widened->resize(count);
+  Widen(RequireElementType(tensor.type), tensor.data, count, widened->data());
+  return widened->data();
+}
+
+qnbit::Weights MakeWeights(const Dims& dims, const Tensors& tensors, Widened* widened) {
+  qnbit::Weights weights{
+      .n = dims.n, .k = dims.k, .bits = dims.bits, .block_len = static_cast<uint32_t>(dims.block_size)};
+  const size_t count = dims.n * dims.k_blocks;
   weights.codes = tensors[kB].as<uint8_t>();
-  weights.scales = tensors[kScales].as<float>();
+  weights.scales = AsFloats(tensors[kScales], count, &widened->scales);
   const Tensor& zero_points = tensors[kZeroPoints];
-  if (zero_points.data == nullptr) return weights;
   if (zero_points.type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8) {
     weights.zero_points = zero_points.as<uint8_t>();
-  } else if (zero_points.type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) {
-    weights.float_zero_points = zero_points.as<float>();
   } else {
-    widened->resize(dims.n * dims.k_blocks);
-    Widen(RequireElementType(zero_points.type), zero_points.data, widened->size(), widened->data());
-    weights.float_zero_points = widened->data();
+    weights.float_zero_points = AsFloats(zero_points, count, &widened->zero_points);
   }
   return weights;
 }
@@ -71,7 +75,8 @@ void Kernel::Run(OrtKernelContext* context) const {
     CheckTensor(dims, input, *tensor, slots[input].label, ORT_INVALID_ARGUMENT);
     tensors[input] = *tensor;
   }
-  const float* const bias_data = !bias.empty() ? bias.data() : tensors[kBias].as<float>();
+  std::vector<float> run_bias;
+  const float* const bias_data = !bias.empty() ? bias.data() : AsFloats(tensors[kBias], dims.n, &run_bias);
 
   std::vector<int64_t> output_shape = a->shape;
   output_shape.back() = static_cast<int64_t>(dims.n);

@@ -1,5 +1,6 @@
 #include "provider/ops/matmul_nbits/shapes.h"
 
+#include <algorithm>
 #include <limits>
 #include <span>
 
@@ -10,8 +11,6 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-constexpr int64_t kMinBlockSize = 16;
-constexpr int64_t kMaxBlockSize = 256;
 // Bounds n * k with room for what a packed element may take.
 constexpr int64_t kMaxElements = std::numeric_limits<int64_t>::max() / 64;
 
@@ -29,7 +28,7 @@ std::string Text(const std::vector<Shape>& shapes) {
 
 std::string DimsText(const Dims& dims) {
   return "N = " + std::to_string(dims.n) + ", K = " + std::to_string(dims.k) +
-         ", block_size = " + std::to_string(dims.block_size) + " and bits = 2";
+         ", block_size = " + std::to_string(dims.block_size) + " and bits = " + std::to_string(dims.bits);
 }
 
 bool TypeFits(size_t input, ONNXTensorElementDataType type) {
@@ -41,7 +40,7 @@ bool TypeFits(size_t input, ONNXTensorElementDataType type) {
     case kGroupIndex:
       return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32;
     default:
-      return type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+      return ElementTypeOf(type).has_value();
   }
 }
 
@@ -74,11 +73,13 @@ std::vector<Shape> AllowedShapes(const Dims& dims, size_t input, ONNXTensorEleme
 
 Dims CheckAttributes(const Node& node) {
   const Attributes& attributes = node.attributes;
+  const auto bits = static_cast<uint32_t>(attributes.bits);  // 2, 4 or 8: others are declined
   const int64_t block_size = attributes.block_size;
-  const bool power_of_two = block_size > 0 && (block_size & (block_size - 1)) == 0;
-  if (!power_of_two || block_size < kMinBlockSize || block_size > kMaxBlockSize) {
-    FailOnAttributes(node, "attribute block_size = " + std::to_string(block_size) +
-                               " must be 16, 32, 64, 128 or 256 where bits = 2");
+  const std::span<const uint32_t> lengths = qnbit::BlockLengths(bits);
+  if (std::find(lengths.begin(), lengths.end(), block_size) == lengths.end()) {
+    FailOnAttributes(node, "attribute block_size = " + std::to_string(block_size) + " must be a power of two from " +
+                               std::to_string(lengths.front()) + " to " + std::to_string(lengths.back()) +
+                               " where bits = " + std::to_string(bits));
   }
   if (attributes.n < 0 || attributes.k < 0) {
     FailOnAttributes(node, "attributes N = " + std::to_string(attributes.n) +
@@ -90,12 +91,13 @@ Dims CheckAttributes(const Node& node) {
                                " and K = " + std::to_string(attributes.k) + " name more weights than can be addressed");
   }
   Dims dims;
+  dims.bits = bits;
   dims.n = static_cast<size_t>(attributes.n);
   dims.k = static_cast<size_t>(attributes.k);
   dims.block_size = static_cast<size_t>(block_size);
   dims.k_blocks = (dims.k + dims.block_size - 1) / dims.block_size;
-  dims.block_bytes = dims.block_size * 2 / 8;
-  dims.zero_point_bytes = (dims.k_blocks * 2 + 7) / 8;
+  dims.block_bytes = dims.block_size * bits / 8;
+  dims.zero_point_bytes = (dims.k_blocks * bits + 7) / 8;
   return dims;
 }
 

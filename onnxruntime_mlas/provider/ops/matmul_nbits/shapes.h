@@ -11,7 +11,10 @@
 
 namespace onnxruntime_mlas::provider::matmul_nbits {
 
+constexpr bool IsPowerOfTwo(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
+
 struct Dims {
+  uint32_t bits = 0;
   size_t n = 0;
   size_t k = 0;
   size_t block_size = 0;
