@@ -78,6 +78,13 @@ std::string ImplausibleReason(const PeakLoop& loop, double steps_per_cycle) {
       if (std::abs(per_cycle / plausible - 1.0) <= kRateTolerance) return "";
     }
   }
+  if (loop.instructions == 2 && loop.multiplies == 1) {
+    // Additions that the scheduler sends to a pipe that multiplies take up to a third of its time (Zen 4: a quarter).
+    for (unsigned pipes = 1; pipes <= kMostPerCycle; ++pipes) {
+      const double share = steps_per_cycle / pipes;
+      if (2.0 / 3.0 - kRateTolerance <= share && share <= 1.0) return "";
+    }
+  }
   char text[256];
   std::snprintf(
       text, sizeof(text),

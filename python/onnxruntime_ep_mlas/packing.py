@@ -14,7 +14,6 @@ from onnxruntime_ep_mlas.quantize.quantized_weights import QuantizedWeights
 
 Compute = Literal["int8", "fp32"]
 Format = Literal["quad", "column"]
-_PACKABLE_BITS = (2,)
 
 
 def _bindings() -> Any:
@@ -53,7 +52,7 @@ def pack(
     """Packs a matrix for the kernels. The result is the same on every machine.
 
     Args:
-        weights: 2-bit weights.
+        weights: 2, 4 or 8 bits. "column" holds 2 bits only.
         threads: how many threads to use.
         format: "quad", which kernels of every ISA read, or "column", the baseline that they are
             measured against: few ISAs have kernels of their own for it.
@@ -64,10 +63,6 @@ def pack(
     Raises:
         ValueError: weights of another width, more than the format holds, or an unknown format.
     """
-    if weights.bits not in _PACKABLE_BITS:
-        raise ValueError(
-            f"weights have {weights.bits} bits; the kernels of this version run 2-bit weights only"
-        )
     packed = _bindings().pack(
         weights.codes,
         weights.scales,

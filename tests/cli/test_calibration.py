@@ -37,6 +37,7 @@ only_arm64 = pytest.mark.skipif(X86, reason="names ARM64 instructions; this buil
         ("vpmaddubsw_sequence_ymm", 0.25),  # Zen 1: one 128-bit multiplier
         ("vpmaddubsw_sequence_ymm", 1.0),
         ("vpmaddubsw_sequence_zmm", 2 / 3),  # three instructions on two ports
+        ("vpmaddubsw_int16_zmm", 0.734),  # Zen 4: additions take the multipliers' time
         ("fma_ymm", 0.5),
         ("vpdpbusd_zmm", 0.97),  # a little off: the clock moved
     ],
@@ -80,6 +81,7 @@ def test_impossible_rates_on_arm64_are_refused(instruction, steps_per_cycle):
         ("vpdpbusd_ymm_vex", 1.75),
         ("fma_zmm", 5.0),
         ("vpmaddubsw_sequence_ymm", 0.42),
+        ("vpmaddubsw_int16_zmm", 0.42),
     ],
 )
 def test_impossible_rates_on_x86_are_refused(instruction, steps_per_cycle):

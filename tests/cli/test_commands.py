@@ -244,6 +244,13 @@ def test_parity_reports_declined_nodes(ort_mlas, encoder, tmp_path):
     path = tmp_path / "mixed.onnx"
     ort_mlas("quantize", encoder, path, "--override", "*/up:bits=4")
     ran = ort_mlas("parity", path, "--json")
+    assert ran.code == 0
+    assert all(node["taken"] for node in ran.json()["nodes"])
+    model = onnx.load(path)
+    (up,) = (node for node in model.graph.node if node.name == "layer.0/up")
+    up.attribute.append(onnx.helper.make_attribute("weight_prepacked", 1))
+    onnx.save(model, path)
+    ran = ort_mlas("parity", path, "--json")
     assert ran.code == 1
     by_name = {node["name"]: node for node in ran.json()["nodes"]}
     assert by_name["layer.0/up"]["taken"] is False

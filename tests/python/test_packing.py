@@ -92,7 +92,8 @@ def test_a_kernel_can_be_chosen() -> None:
     names = [
         row["name"]
         for row in kernels()
-        if (row["isa"], row["compute"], row["format"]) == ("portable", "int8", "quad")
+        if (row["isa"], row["compute"], row["format"], row["bits"])
+        == ("portable", "int8", "quad", 2)
     ]
     assert names
     expected = matmul_nbits(a, weights, isa="portable")
@@ -104,6 +105,22 @@ def test_a_kernel_can_be_chosen() -> None:
         matmul_nbits(a, weights, kernel="nosuch")
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+def test_other_widths(bits: int) -> None:
+    rng = np.random.default_rng(1)
+    weights = quantize_weights(rng.standard_normal((192, 20)).astype(np.float32), bits=bits)
+    packed = pack(weights)
+    restored = unpack(packed)
+    np.testing.assert_array_equal(restored.codes, weights.codes)
+    np.testing.assert_array_equal(restored.scales, weights.scales)
+    assert restored.bits == bits
+    a = rng.standard_normal((3, 192)).astype(np.float32)
+    exact = a @ weights.dequantize()
+    for compute in ("int8", "fp32"):
+        product = matmul_nbits(a, packed, compute=compute)  # type: ignore[arg-type]
+        np.testing.assert_allclose(product, exact, rtol=0.05, atol=0.1 * np.abs(exact).mean())
+
+
 def test_what_does_not_fit_is_refused() -> None:
     weights = quantize_weights(np.ones((64, 20), np.float32))
     with pytest.raises(ValueError, match="its last dim must be the weights' K, 64"):
@@ -113,8 +130,8 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="bias"):
         matmul_nbits(np.ones((2, 64), np.float32), weights, bias=np.ones(19, np.float32))
     four = quantize_weights(np.ones((64, 20), np.float32), bits=4)
-    with pytest.raises(ValueError, match="4 bits; the kernels of this version run 2-bit"):
-        pack(four)
+    with pytest.raises(ValueError, match="column format holds 2-bit weights only"):
+        pack(four, format="column")
     packed = pack(weights)
     damaged = packed.copy()
     damaged[-1] ^= 1

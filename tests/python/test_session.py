@@ -64,8 +64,24 @@ def test_every_form_of_model(form: str, tmp_path: Path) -> None:
     assert len(mlas.session_report(session).taken) == 1
 
 
+def declined_model(nodes: int = 1) -> onnx.ModelProto:
+    """Its nodes name another device's layout, which the CPU provider overlooks."""
+    model = quantized_model(bits=4, nodes=nodes)
+    for node in model.graph.node:
+        if node.op_type == "MatMulNBits":
+            node.attribute.append(helper.make_attribute("weight_prepacked", 1))
+    return model
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_other_widths_are_taken(bits: int) -> None:
+    session = mlas.InferenceSession(quantized_model(bits=bits))
+    (node,) = mlas.session_report(session).taken
+    assert node.details["bits"] == bits
+
+
 def test_a_declined_node_is_an_error_naming_it_and_the_reason() -> None:
-    model = quantized_model(bits=4)
+    model = declined_model()
     with pytest.raises(RuntimeError) as caught:
         mlas.InferenceSession(model)
     message = str(caught.value)
@@ -84,7 +100,7 @@ def test_a_declined_node_is_an_error_naming_it_and_the_reason() -> None:
 
 def test_a_long_list_of_declined_nodes_is_cut() -> None:
     with pytest.raises(RuntimeError, match="25 of 25 MatMulNBits nodes") as caught:
-        mlas.InferenceSession(quantized_model(bits=4, nodes=25))
+        mlas.InferenceSession(declined_model(nodes=25))
     assert "and 5 more" in str(caught.value)
 
 
