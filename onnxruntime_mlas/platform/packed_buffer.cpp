@@ -9,9 +9,10 @@ namespace {
 constexpr uint64_t kPrime = 0x00000100000001B3;  // of 64-bit FNV-1a
 constexpr uint64_t kBasis = 0xCBF29CE484222325;
 constexpr size_t kLanes = 4;  // independent chains, so that the multiply's latency is hidden
+}  // namespace
 
 // FNV-1a over 64-bit words, dealt in turn to four chains that are then folded into one with the length.
-uint64_t Checksum(const std::byte* data, size_t bytes) {
+uint64_t Fingerprint(const std::byte* data, size_t bytes) {
   uint64_t lanes[kLanes];
   for (size_t i = 0; i < kLanes; ++i) lanes[i] = kBasis + i;
   const size_t whole = bytes / (8 * kLanes) * (8 * kLanes);
@@ -32,12 +33,10 @@ uint64_t Checksum(const std::byte* data, size_t bytes) {
   return sum;
 }
 
-}  // namespace
-
 uint64_t PackedChecksum(PackedHeader header, const std::byte* payload) {
   header.checksum = 0;
-  return Checksum(reinterpret_cast<const std::byte*>(&header), sizeof(header)) ^
-         Checksum(payload, header.payload_bytes);
+  return Fingerprint(reinterpret_cast<const std::byte*>(&header), sizeof(header)) ^
+         Fingerprint(payload, header.payload_bytes);
 }
 
 Status CheckPackedHeader(const std::byte* buffer, size_t bytes, bool verify_checksum, PackedHeader* header) {

@@ -12,6 +12,7 @@ Nothing here imports onnxruntime until a function needs it; quantising works wit
 from typing import TYPE_CHECKING
 
 from onnxruntime_ep_mlas._library import get_ep_name, get_ep_names, get_library_path, register
+from onnxruntime_ep_mlas.context_model import CompiledModel, compile_model
 from onnxruntime_ep_mlas.model_quantizer import (
     NodeResult,
     QuantizationReport,
@@ -47,6 +48,7 @@ def __getattr__(name: str) -> str:
 
 __all__ = [
     "Algorithm",
+    "CompiledModel",
     "InferenceSession",
     "NodeAssignment",
     "NodeResult",
@@ -55,6 +57,7 @@ __all__ = [
     "SessionReport",
     "__version__",
     "algorithms",
+    "compile_model",
     "cpu_features",
     "get_ep_name",
     "get_ep_names",

@@ -92,7 +92,7 @@ def test_accuracy_level_override(attribute: int | None, option: str, tmp_path: P
 
 def test_report_path_that_cannot_be_written(tmp_path: Path) -> None:
     path = tmp_path / "no_such_folder" / "report.json"
-    with pytest.raises(Exception, match=r"no_such_folder.*option 'report'.*No such file"):
+    with pytest.raises(Exception, match=r"option 'report'.*no_such_folder.*No such file"):
         models.session(models.model_of(small_node()), options={"report": str(path)})
 
 

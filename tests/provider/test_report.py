@@ -156,21 +156,6 @@ def test_widths_without_kernels_are_declined(
     assert reason in report["reason"]
 
 
-def test_context_models_are_declined(tmp_path: Path) -> None:
-    node = models.Node(cases.random_weights(np.random.default_rng(47), 32, 64, 32))
-    config = {
-        "ep.context_enable": "1",
-        "ep.context_file_path": str(tmp_path / "context.onnx"),
-    }
-    path = tmp_path / "report.json"
-    # No node is left for a context model, which ONNX Runtime may call an error.
-    with contextlib.suppress(Exception):
-        models.session(models.model_of(node), options={"report": str(path)}, config=config)
-    report = models.report_nodes(path)["mm"]
-    assert not report["taken"]
-    assert "ep.context_enable" in report["reason"]
-
-
 def test_prepacked_layouts_are_declined(tmp_path: Path) -> None:
     node = models.Node(
         cases.random_weights(np.random.default_rng(48), 32, 64, 32),

@@ -131,13 +131,13 @@ def model_of(node: Node, a_type: int = TensorProto.FLOAT) -> onnx.ModelProto:
     )
 
 
-def _devices() -> list[Any]:
+def devices() -> list[Any]:
     import onnxruntime_ep_mlas
 
     onnxruntime_ep_mlas.register()
-    devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == PROVIDER]
-    assert devices, "the provider offers no device"
-    return devices[:1]
+    found = [d for d in onnxruntime.get_ep_devices() if d.ep_name == PROVIDER]
+    assert found, "the provider offers no device"
+    return found[:1]
 
 
 def session(
@@ -161,7 +161,7 @@ def session(
     source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
     if provider == STOCK:
         return onnxruntime.InferenceSession(source, sess_options, providers=[STOCK])
-    sess_options.add_provider_for_devices(_devices(), options or {})
+    sess_options.add_provider_for_devices(devices(), options or {})
     return onnxruntime.InferenceSession(source, sess_options)
 
 

@@ -37,6 +37,9 @@ struct PackedHeader {
 };
 static_assert(sizeof(PackedHeader) == 128);
 
+// 64-bit checksum of any bytes: FNV-1a over 64-bit words in four chains.
+uint64_t Fingerprint(const std::byte* data, size_t bytes);
+
 // 64-bit checksum of the header, read as if its own checksum field were 0, and the payload: the exclusive or of both
 // parts' sums. Catches damage, not forgery.
 uint64_t PackedChecksum(PackedHeader header, const std::byte* payload);

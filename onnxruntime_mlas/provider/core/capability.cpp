@@ -21,9 +21,12 @@ Decision Decide(const GraphIndex& graph, const Match& match, const Options& opti
   if (!owner.empty()) {
     decision.take = false;
     decision.reason = "it was assigned to " + owner + " before this provider was asked";
-  } else if (options.ep_context) {
+  } else if (options.context_enable && decision.take && !decision.storable) {
     decision.take = false;
-    decision.reason = "session option ep.context_enable asks for EPContext nodes, which this provider does not write";
+    decision.reason =
+        "session option ep.context_enable asks for a model with packed weights, and the weights of this node arrive "
+        "with "
+        "every run; it stays in that model as it is, for a session of that model to take";
   }
   return decision;
 }

@@ -1,4 +1,6 @@
 // Turns the nodes taken into objects that run, and hands those to ONNX Runtime.
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -7,6 +9,7 @@
 #include "provider/core/ep.h"
 #include "provider/core/graph.h"
 #include "provider/core/operators.h"
+#include "provider/ops/ep_context/ep_context.h"
 
 namespace onnxruntime_mlas::provider {
 namespace {
@@ -88,15 +91,34 @@ OrtNodeComputeInfo* Ep::CompileGraph(Ort::ConstGraph graph, Ort::ConstNode fused
   }
 }
 
+void Ep::WriteContext(Ort::ConstGraph graph, std::span<const OrtNode*> fused_nodes,
+                      std::span<OrtNodeComputeInfo*> node_compute_infos, OrtNode** ep_context_nodes) {
+  std::vector<Ort::ConstNode> fused;
+  std::vector<const CompiledNode*> compiled;
+  for (size_t i = 0; i < fused_nodes.size(); ++i) {
+    fused.emplace_back(fused_nodes[i]);
+    compiled.push_back(static_cast<const NodeComputeInfo*>(node_compute_infos[i])->node.get());
+  }
+  const std::u8string path = std::filesystem::path(graph.GetModelPath()).u8string();
+  const std::string suffix = context_files_ == 0 ? "" : std::to_string(context_files_);
+  ++context_files_;
+  const std::vector<OrtNode*> nodes =
+      ep_context::WriteNodes(fused, compiled, std::string(path.begin(), path.end()), suffix, options_);
+  std::copy(nodes.begin(), nodes.end(), ep_context_nodes);
+}
+
 OrtStatus* ORT_API_CALL Ep::CompileImpl(OrtEp* ep, const OrtGraph** graphs, const OrtNode** fused_nodes, size_t count,
-                                        OrtNodeComputeInfo** node_compute_infos,
-                                        OrtNode** /*ep_context_nodes*/) noexcept {
+                                        OrtNodeComputeInfo** node_compute_infos, OrtNode** ep_context_nodes) noexcept {
   auto* const self = static_cast<Ep*>(ep);
   size_t compiled = 0;
   OrtStatus* const status = CatchAll([&] {
     for (; compiled < count; ++compiled) {
       node_compute_infos[compiled] =
           self->CompileGraph(Ort::ConstGraph(graphs[compiled]), Ort::ConstNode(fused_nodes[compiled]));
+    }
+    if (self->options_.context_enable && ep_context_nodes != nullptr && count != 0) {
+      self->WriteContext(Ort::ConstGraph(graphs[0]), {fused_nodes, count}, {node_compute_infos, count},
+                         ep_context_nodes);
     }
     self->report_.Write();
   });

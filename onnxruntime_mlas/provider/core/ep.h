@@ -1,6 +1,8 @@
 // The provider of one session.
 #pragma once
 
+#include <span>
+
 #include "provider/core/options.h"
 #include "provider/core/ort.h"
 #include "provider/core/report.h"
@@ -24,6 +26,10 @@ class Ep : public OrtEp {
   void ClaimNodes(Ort::ConstGraph graph, OrtEpGraphSupportInfo* support);              // capability.cpp
   OrtNodeComputeInfo* CompileGraph(Ort::ConstGraph graph, Ort::ConstNode fused_node);  // compile.cpp
 
+  void WriteContext(Ort::ConstGraph graph, std::span<const OrtNode*> fused_nodes,
+                    std::span<OrtNodeComputeInfo*> node_compute_infos, OrtNode** ep_context_nodes);  // compile.cpp
+
+  unsigned context_files_ = 0;  // written by this session
   Options options_;
   Report report_;
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "provider/ops/dequantize_matmul/dequantize_matmul.h"
+#include "provider/ops/ep_context/ep_context.h"
 #include "provider/ops/matmul_nbits/matmul_nbits.h"
 
 namespace onnxruntime_mlas::provider {
@@ -11,6 +12,7 @@ namespace {
 constexpr Operator kOperators[] = {
     {dequantize_matmul::MatchGroup, dequantize_matmul::CanRun, dequantize_matmul::Compile},
     {matmul_nbits::MatchGroup, matmul_nbits::CanRun, matmul_nbits::Compile},
+    {ep_context::MatchGroup, ep_context::CanRun, ep_context::Compile},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "provider/core/options.h"
 #include "provider/core/ort.h"
 #include "provider/core/report.h"
+#include "provider/core/stored_blob.h"
 
 namespace onnxruntime_mlas::provider {
 
@@ -28,6 +29,7 @@ struct Decision {
   std::string reason;  // a sentence, when not taken
   // All constant inputs are read once in compile, so ONNX Runtime may free them.
   bool drop_initializers = false;
+  bool storable = true;  // in an EPContext model
   Fields fields;
 };
 
@@ -37,6 +39,8 @@ class CompiledNode {
   virtual ~CompiledNode() = default;
   // Throws Ort::Exception.
   virtual void Run(OrtKernelContext* context) const = 0;
+  // What a session needs to run the node without its original weights; only of nodes whose Decision is storable.
+  virtual BlobToStore Store() const = 0;
 };
 
 struct Compiled {

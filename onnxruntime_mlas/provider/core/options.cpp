@@ -22,7 +22,7 @@ Status SetAccuracyLevel(const char* value, Options* options) {
 }
 
 Status SetQdqAccuracyLevel(const char* value, Options* options) {
-  return ReadAccuracyLevel(value, &options->qdq_accuracy_level);
+  return ReadAccuracyLevel(value, &options->qdq_accuracy_level.emplace());
 }
 
 Status SetReport(const char* value, Options* options) {
@@ -76,7 +76,11 @@ Options ReadOptions(const OrtSessionOptions& session_options) {
   const char* isa = nullptr;
   for (size_t i = 0; i < keys.size(); ++i) {
     const std::string_view key = keys[i];
-    if (key == "ep.context_enable") options.ep_context = std::string_view(values[i]) == "1";
+    const std::string_view value = values[i];
+    if (key == "ep.context_enable") options.context_enable = value == "1";
+    if (key == "ep.context_embed_mode") options.context_embed = value == "1";
+    if (key == "ep.context_file_path") options.context_file_path = value;
+    if (key == "ep.context_node_name_prefix") options.context_node_prefix = value;
     if (!key.starts_with(kOptionPrefix)) continue;
     const std::string_view name = key.substr(std::string_view(kOptionPrefix).size());
     const Option* option = FindOption(name);

@@ -11,11 +11,15 @@ namespace onnxruntime_mlas::provider {
 
 struct Options {
   IsaChoice isas;
-  std::optional<int> accuracy_level;  // replaces the attribute of every node
-  int qdq_accuracy_level = 0;         // of DequantizeLinear + MatMul pairs, which have no such attribute
-  std::string report;                 // path of the JSON report; empty: none
-  // The session asks for a pre-compiled model (session option ep.context_enable), which this provider can't give.
-  bool ep_context = false;
+  std::optional<int> accuracy_level;      // replaces the attribute of every node
+  std::optional<int> qdq_accuracy_level;  // of DequantizeLinear + MatMul pairs, which have no such attribute; default 0
+  std::string report;                     // path of the JSON report; empty: none
+
+  // ONNX Runtime's own: the session is to write an EPContext model, with weights inside or in a file beside it.
+  bool context_enable = false;      // ep.context_enable
+  bool context_embed = false;       // ep.context_embed_mode
+  std::string context_file_path;    // ep.context_file_path; empty: beside the original
+  std::string context_node_prefix;  // ep.context_node_name_prefix
 };
 
 // Throws Ort::Exception on an unknown key and on a value that the option doesn't take.

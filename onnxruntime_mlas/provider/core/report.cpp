@@ -1,20 +1,11 @@
 #include "provider/core/report.h"
 
-#if defined(_WIN32)
-#include <process.h>
-#else
-#include <unistd.h>
-#endif
-
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
+#include <utility>
 
 #include "provider/core/ort.h"
+#include "provider/core/temporary_file.h"
 
 namespace onnxruntime_mlas::provider {
 namespace {
@@ -62,25 +53,6 @@ std::string IsasJson(const IsaChoice& isas) {
          ", \"many_from\": " + std::to_string(isas.many_from) + "}";
 }
 
-[[noreturn]] void FailOnFile(const std::string& path, const char* verb, std::error_code error) {
-  Fail(ORT_FAIL,
-       std::string(kProviderName) + ": can't " + verb + " '" + path + "' for option 'report': " + error.message());
-}
-
-// Of the last call into the C library that failed.
-std::error_code LastError() { return {errno, std::generic_category()}; }
-
-// ONNX Runtime passes options as UTF-8, which Windows' narrow file names are not.
-std::filesystem::path FromUtf8(const std::string& text) { return {std::u8string(text.begin(), text.end())}; }
-
-int ProcessId() {
-#if defined(_WIN32)
-  return _getpid();
-#else
-  return getpid();
-#endif
-}
-
 }  // namespace
 
 Report::Report(std::string path, IsaChoice isas) : path_(std::move(path)), isas_(isas) {}
@@ -112,26 +84,12 @@ std::string Report::Json() const {
 
 void Report::Write() const {
   if (path_.empty()) return;
-  // Process and counter: sessions of several processes or threads may be told the same path.
-  static std::atomic<unsigned> counter{0};
-  const std::string temporary =
-      path_ + ".tmp." + std::to_string(ProcessId()) + "." + std::to_string(counter.fetch_add(1));
-  const std::filesystem::path temporary_file = FromUtf8(temporary);
-  std::ofstream file(temporary_file, std::ios::binary);
-  if (!file) FailOnFile(temporary, "create", LastError());
-  file << Json();
-  file.close();
-  std::error_code ignored;
-  if (!file) {
-    const std::error_code error = LastError();
-    std::filesystem::remove(temporary_file, ignored);
-    FailOnFile(temporary, "write", error);
-  }
-  std::error_code error;
-  std::filesystem::rename(temporary_file, FromUtf8(path_), error);
-  if (error) {
-    std::filesystem::remove(temporary_file, ignored);
-    FailOnFile(path_, "replace", error);
+  try {
+    TemporaryFile file(PathFromUtf8(path_));
+    file.stream() << Json();
+    file.Commit();
+  } catch (const Ort::Exception& error) {
+    Fail(error.GetOrtErrorCode(), std::string(kProviderName) + ": option 'report': " + error.what());
   }
 }
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from . import bench, info, parity, quantize
+from . import bench, compile, info, parity, quantize  # noqa: A004
 from .output import EXIT_ERROR, EXIT_OK, fail
 
 __all__ = ["app", "main"]
@@ -20,11 +20,12 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Low-bit MatMulNBits on ONNX Runtime: inspect, quantise, check, measure. Exit codes: 0 "
-    "done, 1 a check failed, 2 it could not be done.",
+    help="Low-bit MatMulNBits on ONNX Runtime: inspect, quantise, compile, check, measure. "
+    "Exit codes: 0 done, 1 a check failed, 2 it could not be done.",
 )
 app.command("info")(info.info)
 app.command("quantize")(quantize.quantize)
+app.command("compile")(compile.compile)
 app.command("parity")(parity.parity)
 app.command("bench")(bench.bench)
 

@@ -33,9 +33,7 @@ def quantize(
             + "; ".join(f"{a.name}, {a.description}" for a in algorithms().values())
         ),
     ] = "mse",
-    bits: Annotated[
-        int, typer.Option(help="Bits per weight: 2; 4 and 8 run on the stock provider only.")
-    ] = 2,
+    bits: Annotated[int, typer.Option(help="Bits per weight: 2, 4 or 8.")] = 2,
     block_size: Annotated[int, typer.Option(help="Neighbouring k that share a scale.")] = 32,
     accuracy_level: Annotated[
         int, typer.Option(min=0, max=4, help="4: int8 activations; 0: float32 ones.")

@@ -6,6 +6,7 @@
 #include "provider/core/element_types.h"
 #include "provider/ops/dequantize_matmul/convert.h"
 #include "provider/ops/dequantize_matmul/dequantize_matmul.h"
+#include "provider/ops/dequantize_matmul/gemm_kernel.h"
 #include "provider/ops/dequantize_matmul/pair.h"
 #include "provider/ops/matmul_nbits/kernel.h"
 
@@ -14,19 +15,6 @@ namespace {
 
 using matmul_nbits::Kernel;
 using matmul_nbits::Tensor;
-
-// Gemm takes no other A than a matrix, where the shared kernel takes any rank as MatMul does.
-struct GemmKernel : Kernel {
-  void Run(OrtKernelContext* context) const override {
-    const matmul_nbits::InputSlot& slot = slots[matmul_nbits::kA];
-    const Ort::ConstValue a = Ort::KernelContext(context).GetInput(slot.index);
-    const std::vector<int64_t> shape = a.GetTensorTypeAndShapeInfo().GetShape();
-    if (shape.size() != 2) {
-      Fail(ORT_INVALID_ARGUMENT, slot.label.where + " has shape " + ShapeText(shape) + ", but Gemm needs two dims");
-    }
-    Kernel::Run(context);
-  }
-};
 
 // `scales` outlives the result.
 Constants ReadConstants(const Pair& pair, const std::vector<float>& scales) {
@@ -67,16 +55,28 @@ void PackConstants(const Constants& constants, uint32_t block_len, Kernel* kerne
   const ParallelFor parallel = matmul_nbits::PackingThreads(code_bytes);
   ConvertedWeights converted;
   Convert(constants, block_len, parallel, &converted);
+  AlignedBuffer buffer;
   matmul_nbits::PackPlanned(
       kernel->where, converted.weights, ORT_INVALID_GRAPH, qnbit::PlanPack,
       [&](size_t bytes) {
-        kernel->packed = AlignedBuffer(bytes);
-        return kernel->packed.data();
+        buffer = AlignedBuffer(bytes);
+        return buffer.data();
       },
       parallel, &kernel->view);
+  kernel->HoldPacked(std::move(buffer));
 }
 
 }  // namespace
+
+void GemmKernel::Run(OrtKernelContext* context) const {
+  const matmul_nbits::InputSlot& slot = slots[matmul_nbits::kA];
+  const Ort::ConstValue a = Ort::KernelContext(context).GetInput(slot.index);
+  const std::vector<int64_t> shape = a.GetTensorTypeAndShapeInfo().GetShape();
+  if (shape.size() != 2) {
+    Fail(ORT_INVALID_ARGUMENT, slot.label.where + " has shape " + ShapeText(shape) + ", but Gemm needs two dims");
+  }
+  Kernel::Run(context);
+}
 
 Compiled Compile(const NodeGroup& group, const FusedInputs& inputs, const Options& options) {
   const Pair pair = ReadPair(group);
@@ -86,6 +86,8 @@ Compiled Compile(const NodeGroup& group, const FusedInputs& inputs, const Option
   kernel->compute = ComputeTypeOf(options);
   kernel->isas = options.isas;
   kernel->constant_weights = true;
+  kernel->stored = {pair.gemm ? matmul_nbits::Origin::kGemmPair : matmul_nbits::Origin::kPair,
+                    options.qdq_accuracy_level.value_or(0)};
   kernel->slots[matmul_nbits::kA] = SlotOfA(pair, inputs);
   kernel->bias = ReadBias(pair);
 
@@ -98,13 +100,12 @@ Compiled Compile(const NodeGroup& group, const FusedInputs& inputs, const Option
   Fields fields;
   if (kernel->dims.empty()) {
     // Nothing to pack: the product is the bias.
-    const qnbit::PackedInfo info{
-        .n = constants.n, .k = constants.k, .bits = constants.type.bits, .block_len = block_len};
-    fields = ReportFields(pair, options, &info, {}, 0);
+    kernel->view.info = {.n = constants.n, .k = constants.k, .bits = constants.type.bits, .block_len = block_len};
+    fields = ReportFields(pair, options, &kernel->view.info, {}, 0);
   } else {
     PackConstants(constants, block_len, kernel.get());
     fields = ReportFields(pair, options, &kernel->view.info, matmul_nbits::KernelNames(*kernel, kernel->view),
-                          kernel->packed.bytes());
+                          kernel->packed.size());
   }
   return {std::move(kernel), std::move(fields)};
 }

@@ -179,7 +179,7 @@ uint32_t BlockLenFor(const Pair& pair) {
 }
 
 qnbit::ComputeType ComputeTypeOf(const Options& options) {
-  return options.qdq_accuracy_level == 4 ? qnbit::ComputeType::kInt8 : qnbit::ComputeType::kFp32;
+  return options.qdq_accuracy_level.value_or(0) == 4 ? qnbit::ComputeType::kInt8 : qnbit::ComputeType::kFp32;
 }
 
 Fields ReportFields(const Pair& pair, const Options& options, const qnbit::PackedInfo* info,
@@ -191,7 +191,7 @@ Fields ReportFields(const Pair& pair, const Options& options, const qnbit::Packe
                      .n = matrix ? pair.n() : -1,
                      .bits = code_type ? code_type->bits : -1,
                      .block_size = info != nullptr ? info->block_len : pair.block_size,
-                     .accuracy_level = options.qdq_accuracy_level};
+                     .accuracy_level = options.qdq_accuracy_level.value_or(0)};
   node.inputs[matmul_nbits::kA].type = pair.a.type;
   const Value* const constants[] = {&pair.weight, &pair.scale, &pair.zero_point};
   for (size_t i = 0; i < std::size(constants); ++i) {

@@ -45,6 +45,7 @@ Decision CanRun(const GraphIndex&, const NodeGroup& group, const Options& option
   decision.take = decision.reason.empty();
   // Weights that are packed anew at every run need all their parts at every run. A constant A is read at run time.
   decision.drop_initializers = node.constant_weights() && !node.inputs[kA].constant;
+  decision.storable = node.constant_weights();
   decision.fields = ReportFields(node, nullptr, {}, 0);
   return decision;
 }

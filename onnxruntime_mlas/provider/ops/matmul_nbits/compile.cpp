@@ -6,6 +6,7 @@
 
 #include "provider/core/element_types.h"
 #include "provider/core/load_threads.h"
+#include "provider/core/packed_cache.h"
 #include "provider/ops/matmul_nbits/kernel.h"
 #include "provider/ops/matmul_nbits/matmul_nbits.h"
 
@@ -72,15 +73,17 @@ InputSlot SlotOf(const Node& node, size_t input, const FusedInputs& inputs) {
 // Without weights there is nothing to pack, and the product is the bias.
 Fields PackConstants(const Node& node, const Tensors& tensors, Kernel* kernel) {
   const size_t code_bytes = kernel->dims.n * kernel->dims.k_blocks * kernel->dims.block_bytes;
+  AlignedBuffer buffer;
   PackWeights(
       kernel->where, kernel->slots[kGroupIndex].label, kernel->dims, tensors, ORT_INVALID_GRAPH, qnbit::PlanPack,
       [&](size_t bytes) {
-        kernel->packed = AlignedBuffer(bytes);
-        return kernel->packed.data();
+        buffer = AlignedBuffer(bytes);
+        return buffer.data();
       },
       PackingThreads(code_bytes), &kernel->view, &kernel->gather);
+  kernel->HoldPacked(std::move(buffer));
   kernel->gather.shrink_to_fit();
-  return ReportFields(node, &kernel->view.info, KernelNames(*kernel, kernel->view), kernel->packed.bytes());
+  return ReportFields(node, &kernel->view.info, KernelNames(*kernel, kernel->view), kernel->packed.size());
 }
 
 }  // namespace
@@ -100,6 +103,19 @@ std::vector<std::string> KernelNames(const Kernel& kernel, const qnbit::PackedVi
   return names;
 }
 
+void Kernel::HoldPacked(AlignedBuffer buffer) {
+  const SharedPacked shared = SharePacked(std::move(buffer));
+  packed = {shared->data(), shared->bytes()};
+  packed_owner = shared;
+  FailIfError(qnbit::OpenPacked(packed.data(), packed.size(), false, &view), ORT_FAIL, where);
+}
+
+void Kernel::HoldStored(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  FailIfError(qnbit::OpenPacked(bytes.data(), bytes.size(), true, &view), ORT_INVALID_GRAPH, "its stored node");
+  packed = bytes;
+  packed_owner = std::move(owner);
+}
+
 ParallelFor PackingThreads(size_t code_bytes) {
   return code_bytes >= kParallelPackBytes ? LoadParallelFor() : ParallelFor{};
 }
@@ -114,6 +130,8 @@ Compiled Compile(const NodeGroup& group, const FusedInputs& inputs, const Option
   kernel->compute = ComputeTypeOf(node.attributes);
   kernel->isas = options.isas;
   kernel->constant_weights = node.constant_weights();
+  // Only 4 differs from the others; an attribute may hold any number.
+  kernel->stored = {Origin::kMatMulNBits, kernel->compute == qnbit::ComputeType::kInt8 ? 4 : 0};
   for (size_t input = 0; input < kInputCount; ++input) kernel->slots[input] = SlotOf(node, input, inputs);
 
   const Tensors constants = ReadConstants(node, kernel->dims);

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +26,21 @@ struct InputSlot {
   bool passed() const { return index != kNone; }
 };
 
+// What a node was, for what options may change when it is restored from an EPContext model.
+enum class Origin : uint32_t { kMatMulNBits = 0, kPair = 1, kGemmPair = 2 };
+struct StoredAttributes {
+  Origin origin = Origin::kMatMulNBits;
+  int32_t accuracy_level = 0;
+};
+
 struct Kernel : CompiledNode {
   void Run(OrtKernelContext* context) const override;
+  BlobToStore Store() const override;  // stored.cpp
+
+  // Takes a packed buffer, or the equal one of another node, as the weights. It is known to be whole.
+  void HoldPacked(AlignedBuffer buffer);
+  // Refuses a buffer that isn't whole. Throws Ort::Exception.
+  void HoldStored(std::span<const std::byte> packed, std::shared_ptr<const void> owner);
 
   std::string where;
   Dims dims;
@@ -36,7 +51,9 @@ struct Kernel : CompiledNode {
 
   // Set when the weights are constant; else every run packs its own.
   bool constant_weights = false;
-  AlignedBuffer packed;
+  StoredAttributes stored;
+  std::span<const std::byte> packed;  // empty where n or k is 0
+  std::shared_ptr<const void> packed_owner;
   qnbit::PackedView view;
   std::vector<int32_t> gather;  // empty: A is read in order
 
