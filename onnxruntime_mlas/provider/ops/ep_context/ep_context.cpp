@@ -146,6 +146,7 @@ std::vector<OrtNode*> WriteNodes(const std::vector<Ort::ConstNode>& fused,
                                  const std::vector<const CompiledNode*>& compiled, const std::string& model_path,
                                  const std::string& suffix, const Options& options) {
   std::vector<BlobToStore> blobs;
+  blobs.reserve(compiled.size());
   for (const CompiledNode* node : compiled) blobs.push_back(node->Store());
 
   std::string file;
@@ -168,6 +169,7 @@ std::vector<OrtNode*> WriteNodes(const std::vector<Ort::ConstNode>& fused,
   for (size_t i = 0; i < fused.size(); ++i) {
     const auto names = [](const std::vector<Ort::ConstValueInfo>& values) {
       std::vector<std::string> result;
+      result.reserve(values.size());
       for (const Ort::ConstValueInfo& value : values) result.push_back(value == nullptr ? "" : value.GetName());
       return result;
     };
@@ -197,6 +199,7 @@ std::vector<OrtNode*> WriteNodes(const std::vector<Ort::ConstNode>& fused,
                        names(fused[i].GetOutputs()), attributes);
   }
   std::vector<OrtNode*> released;
+  released.reserve(nodes.size());
   for (Ort::Node& node : nodes) released.push_back(node.release());
   return released;
 }

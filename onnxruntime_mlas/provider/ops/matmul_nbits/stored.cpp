@@ -36,6 +36,8 @@ struct StoredHeader {
 };
 static_assert(sizeof(StoredHeader) == 104 && std::is_trivially_copyable_v<StoredHeader>);
 
+[[noreturn]] void Refuse(const std::string& what) { Fail(ORT_INVALID_GRAPH, "its stored node " + what); }
+
 size_t RoundUp(size_t bytes) { return (bytes + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment; }
 
 uint64_t ChecksumOf(std::span<const std::byte> head) {
@@ -66,8 +68,7 @@ std::string Fault(const StoredHeader& header, size_t blob_bytes) {
       header.packed_bytes != blob_bytes - header.head_bytes) {
     return "was cut short or joined with other data";
   }
-  if (header.origin > static_cast<uint32_t>(Origin::kGemmPair) || header.element_type >= qnbit::kElementTypes ||
-      header.accuracy_level < 0 || header.accuracy_level > 4 || header.a_input == kNoInput ||
+  if (header.accuracy_level < 0 || header.accuracy_level > 4 || header.a_input == kNoInput ||
       (header.bias_count != 0 && header.bias_count != header.n)) {
     return "has fields of unknown meaning";
   }
@@ -116,18 +117,20 @@ BlobToStore Kernel::Store() const {
 }
 
 std::unique_ptr<Kernel> Restore(const StoredBlob& blob) {
-  const auto refuse = [](const std::string& what) { Fail(ORT_INVALID_GRAPH, "its stored node " + what); };
   StoredHeader header{};
-  if (blob.bytes.size() < sizeof(header)) refuse("was cut short");
+  if (blob.bytes.size() < sizeof(header)) Refuse("was cut short");
   std::memcpy(&header, blob.bytes.data(), sizeof(header));
-  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) refuse("is none of this provider's");
+  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) Refuse("is none of this provider's");
   if (header.version != kVersion) {
-    refuse("has version " + std::to_string(header.version) + ", this build reads " + std::to_string(kVersion));
+    Refuse("has version " + std::to_string(header.version) + ", this build reads " + std::to_string(kVersion));
   }
-  if (const std::string fault = Fault(header, blob.bytes.size()); !fault.empty()) refuse(fault);
+  if (const std::string fault = Fault(header, blob.bytes.size()); !fault.empty()) Refuse(fault);
   const std::span<const std::byte> head = blob.bytes.first(header.head_bytes);
-  if (ChecksumOf(head) != header.checksum) refuse("was damaged: its checksum does not match");
+  if (ChecksumOf(head) != header.checksum) Refuse("was damaged: its checksum does not match");
 
+  if (header.origin > static_cast<uint32_t>(Origin::kGemmPair) || header.element_type >= qnbit::kElementTypes) {
+    Refuse("has fields of unknown meaning");
+  }
   const StoredAttributes attributes{static_cast<Origin>(header.origin), header.accuracy_level};
   std::unique_ptr<Kernel> restored = attributes.origin == Origin::kGemmPair
                                          ? std::make_unique<dequantize_matmul::GemmKernel>()
@@ -142,7 +145,7 @@ std::unique_ptr<Kernel> Restore(const StoredBlob& blob) {
   kernel.bias.resize(header.bias_count);
   TakeValues(header.bias_count, &from, kernel.bias.data());
   for (const int32_t index : kernel.gather) {
-    if (index < -1 || index >= static_cast<int64_t>(header.k)) refuse("gathers from outside of A");
+    if (index < -1 || index >= static_cast<int64_t>(header.k)) Refuse("gathers from outside of A");
   }
   kernel.dims.bits = header.bits;
   kernel.dims.n = header.n;
@@ -175,7 +178,7 @@ std::unique_ptr<Kernel> Restore(const StoredBlob& blob) {
   const qnbit::PackedInfo& info = kernel.view.info;
   const size_t k = kernel.gather.empty() ? kernel.dims.k : kernel.gather.size();
   if (info.n != header.n || info.k != k || info.bits != header.bits || info.block_len != header.block_size) {
-    refuse("and its packed weights are of different dims");
+    Refuse("and its packed weights are of different dims");
   }
   return restored;
 }
