@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Generator
 
 import hypothesis
@@ -30,6 +31,25 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("default")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sample",
+        type=int,
+        default=1,
+        metavar="N",
+        help="run one test in N, always the same ones: for emulated and instrumented runs, which "
+        "are tens of times slower",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    count = config.getoption("sample")
+    left = [item for item in items if zlib.crc32(item.nodeid.encode()) % count != 0]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % count == 0]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -40,4 +40,4 @@ runtime="$("$cxx" -print-file-name=libasan.so) $("$cxx" -print-file-name=libstdc
 env PYTHONPATH="$site" PYTHONDONTWRITEBYTECODE=1 PYTHONMALLOC=malloc LD_PRELOAD="$runtime" \
   ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:alloc_dealloc_mismatch=0:strict_string_checks=1 \
   UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-  "$python" -m pytest -p no:cacheprovider -m 'not uninstrumented' --hypothesis-profile=sanitizers "$@"
+  "$python" -m pytest -p no:cacheprovider -m 'not uninstrumented' --hypothesis-profile=sanitizers --sample=3 "$@"
