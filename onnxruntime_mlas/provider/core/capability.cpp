@@ -15,18 +15,23 @@ std::string OtherOwner(const NodeGroup& group) {
   return {};
 }
 
-Decision Decide(const GraphIndex& graph, const Match& match, const Options& options) {
+Decision Decide(const GraphIndex& graph, const Match& match, const Options& options, bool in_body) {
   Decision decision = match.op->can_run(graph, match.group, options);
   const std::string owner = OtherOwner(match.group);
   if (!owner.empty()) {
     decision.take = false;
     decision.reason = "it was assigned to " + owner + " before this provider was asked";
+  } else if (options.context_enable && in_body) {
+    decision.take = false;
+    decision.reason =
+        "ONNX Runtime puts EPContext nodes into the main graph alone, so that bodies of If and Loop keep their nodes; "
+        "a "
+        "session of the model with packed weights takes them";
   } else if (options.context_enable && decision.take && !decision.storable) {
     decision.take = false;
     decision.reason =
         "session option ep.context_enable asks for a model with packed weights, and the weights of this node arrive "
-        "with "
-        "every run; it stays in that model as it is, for a session of that model to take";
+        "with every run; it stays in that model as it is, for a session of that model to take";
   }
   return decision;
 }
@@ -35,11 +40,12 @@ Decision Decide(const GraphIndex& graph, const Match& match, const Options& opti
 
 void Ep::ClaimNodes(Ort::ConstGraph graph, OrtEpGraphSupportInfo* support) {
   const GraphIndex index(graph);
+  const bool in_body = graph.GetParentNode() != nullptr;
   for (const Ort::ConstNode& node : index.nodes()) {
     const Match match = MatchNode(index, node);
     if (match.op == nullptr) continue;
     const NodeGroup& group = match.group;
-    Decision decision = Decide(index, match, options_);
+    Decision decision = Decide(index, match, options_, in_body);
     if (decision.take) {
       OrtNodeFusionOptions fusion{};
       fusion.ort_version_supported = kOrtApiVersion;

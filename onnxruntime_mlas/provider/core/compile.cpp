@@ -9,6 +9,7 @@
 #include "provider/core/ep.h"
 #include "provider/core/graph.h"
 #include "provider/core/operators.h"
+#include "provider/core/release_pages.h"
 #include "provider/ops/ep_context/ep_context.h"
 
 namespace onnxruntime_mlas::provider {
@@ -53,6 +54,19 @@ Match MatchWhole(const GraphIndex& graph) {
   return {};
 }
 
+// Lets the memory of external data go that compiling has read, node by node: at the end it would be as much as all
+// packed weights once more.
+void ReleaseConstants(const NodeGroup& group) {
+  for (const Ort::ConstNode& node : group.nodes) {
+    for (const Ort::ConstValueInfo& input : node.GetInputs()) {
+      if (input == nullptr || !input.IsConstantInitializer()) continue;
+      Ort::ConstValue value{nullptr};
+      if (!input.GetInitializer(value).IsOK() || value == nullptr || !value.IsTensor()) continue;
+      ReleaseFilePages(value.GetTensorRawData(), value.GetTensorSizeInBytes());
+    }
+  }
+}
+
 }  // namespace
 
 OrtNodeComputeInfo* Ep::CompileGraph(Ort::ConstGraph graph, Ort::ConstNode fused_node) {
@@ -76,6 +90,7 @@ OrtNodeComputeInfo* Ep::CompileGraph(Ort::ConstGraph graph, Ort::ConstNode fused
                    .fields = {}};
   try {
     Compiled compiled = match.op->compile(group, InputNames(fused_node), options_);
+    ReleaseConstants(group);
     // Profiles show nodes under the name that ONNX Runtime gave to the fused one.
     entry.fields = std::move(compiled.fields);
     entry.fields.emplace_back("fused_name", fused_node.GetName());

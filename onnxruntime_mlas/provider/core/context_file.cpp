@@ -1,7 +1,9 @@
 #include "provider/core/context_file.h"
 
 #include <cstring>
-#include <fstream>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "onnxruntime_mlas/packed_buffer.h"
 #include "provider/core/ort.h"
@@ -35,6 +37,17 @@ uint64_t ChecksumOf(FileHeader header, const FileEntry* entries) {
   header.checksum = 0;
   return Fingerprint(reinterpret_cast<const std::byte*>(&header), sizeof(header)) ^
          Fingerprint(reinterpret_cast<const std::byte*>(entries), header.count * sizeof(FileEntry));
+}
+
+struct OpenFiles {
+  std::mutex mutex;
+  std::map<FileIdentity, std::weak_ptr<const ContextFile>> files;
+};
+
+// Never destroyed: sessions may end after static objects do.
+OpenFiles& TheOpenFiles() {
+  static OpenFiles& files = *new OpenFiles;
+  return files;
 }
 
 }  // namespace
@@ -74,8 +87,22 @@ void WriteContextFile(const std::filesystem::path& path, const std::vector<BlobT
   file.Commit();
 }
 
-ContextFile::ContextFile(const std::filesystem::path& path)
-    : name_("'" + path.string() + "'"), file_(MappedFile::Open(path)), count_(0) {
+std::shared_ptr<const ContextFile> ContextFile::Open(const std::filesystem::path& path) {
+  const InputFile input(path);
+  OpenFiles& open = TheOpenFiles();
+  const std::lock_guard lock(open.mutex);
+  const auto known = open.files.find(input.identity());
+  if (known != open.files.end()) {
+    if (std::shared_ptr<const ContextFile> file = known->second.lock()) return file;
+  }
+  auto file = std::make_shared<const ContextFile>(std::string("'").append(Utf8Of(path)).append("'"), input.Contents());
+  std::erase_if(open.files, [](const auto& entry) { return entry.second.expired(); });
+  open.files[input.identity()] = file;
+  return file;
+}
+
+ContextFile::ContextFile(std::string name, std::shared_ptr<const MappedFile> file)
+    : name_(std::move(name)), file_(std::move(file)), count_(0) {
   const std::span<const std::byte> bytes = file_->bytes();
   FileHeader header;
   if (bytes.size() < sizeof(header)) Fail(ORT_INVALID_GRAPH, name_ + " was cut short");
@@ -109,7 +136,7 @@ StoredBlob ContextFile::Blob(size_t index) const {
       entry.bytes > bytes.size() - entry.offset) {
     Fail(ORT_INVALID_GRAPH, name_ + ": node number " + std::to_string(index) + " lies outside of the file");
   }
-  return {bytes.subspan(entry.offset, entry.bytes), file_};
+  return {bytes.subspan(entry.offset, entry.bytes), shared_from_this()};
 }
 
 }  // namespace onnxruntime_mlas::provider

@@ -22,11 +22,14 @@ namespace onnxruntime_mlas::provider {
 void WriteContextFile(const std::filesystem::path& path, const std::vector<BlobToStore>& blobs);
 
 // A file opened for reading, checked but for the blobs' contents.
-class ContextFile {
+class ContextFile : public std::enable_shared_from_this<ContextFile> {
  public:
-  // Throws Ort::Exception that says what is wrong with the file.
-  explicit ContextFile(const std::filesystem::path& path);
-  // Throws when there is no blob of that index.
+  // All nodes and sessions that use a file at the same time share one object, and so its mapping. Throws Ort::Exception
+  // that says what is wrong with the file.
+  static std::shared_ptr<const ContextFile> Open(const std::filesystem::path& path);
+
+  ContextFile(std::string name, std::shared_ptr<const MappedFile> file);
+  // Throws when there is no blob of that index. The blob keeps this object alive.
   StoredBlob Blob(size_t index) const;
 
  private:

@@ -80,7 +80,6 @@ Options ReadOptions(const OrtSessionOptions& session_options) {
     if (key == "ep.context_enable") options.context_enable = value == "1";
     if (key == "ep.context_embed_mode") options.context_embed = value == "1";
     if (key == "ep.context_file_path") options.context_file_path = value;
-    if (key == "ep.context_node_name_prefix") options.context_node_prefix = value;
     if (!key.starts_with(kOptionPrefix)) continue;
     const std::string_view name = key.substr(std::string_view(kOptionPrefix).size());
     const Option* option = FindOption(name);

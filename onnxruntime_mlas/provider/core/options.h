@@ -16,10 +16,9 @@ struct Options {
   std::string report;                     // path of the JSON report; empty: none
 
   // ONNX Runtime's own: the session is to write an EPContext model, with weights inside or in a file beside it.
-  bool context_enable = false;      // ep.context_enable
-  bool context_embed = false;       // ep.context_embed_mode
-  std::string context_file_path;    // ep.context_file_path; empty: beside the original
-  std::string context_node_prefix;  // ep.context_node_name_prefix
+  bool context_enable = false;    // ep.context_enable
+  bool context_embed = false;     // ep.context_embed_mode
+  std::string context_file_path;  // ep.context_file_path; empty: beside the original
 };
 
 // Throws Ort::Exception on an unknown key and on a value that the option doesn't take.

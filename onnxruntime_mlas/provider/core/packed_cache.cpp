@@ -8,9 +8,15 @@
 namespace onnxruntime_mlas::provider {
 namespace {
 
+// Bytes that may be gone.
+struct Entry {
+  std::span<const std::byte> bytes;
+  std::weak_ptr<const void> owner;
+};
+
 struct Cache {
   std::mutex mutex;
-  std::unordered_multimap<uint64_t, std::weak_ptr<const AlignedBuffer>> buffers;  // by checksum
+  std::unordered_multimap<uint64_t, Entry> entries;  // by checksum
 };
 
 // Never destroyed: sessions may end after static objects do.
@@ -19,31 +25,40 @@ Cache& TheCache() {
   return cache;
 }
 
-uint64_t ChecksumOf(const AlignedBuffer& buffer) {
+uint64_t ChecksumOf(std::span<const std::byte> packed) {
   PackedHeader header;
-  std::memcpy(&header, buffer.data(), sizeof(header));
+  std::memcpy(&header, packed.data(), sizeof(header));
   return header.checksum;
+}
+
+bool Equal(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && (a.data() == b.data() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
 }  // namespace
 
-SharedPacked SharePacked(AlignedBuffer buffer) {
+SharedPacked SharePacked(SharedPacked packed) {
   Cache& cache = TheCache();
-  const uint64_t checksum = ChecksumOf(buffer);
+  const uint64_t checksum = ChecksumOf(packed.bytes);
   const std::lock_guard lock(cache.mutex);
-  auto [candidate, end] = cache.buffers.equal_range(checksum);
+  auto [candidate, end] = cache.entries.equal_range(checksum);
   while (candidate != end) {
-    SharedPacked held = candidate->second.lock();
-    if (held == nullptr) {
-      candidate = cache.buffers.erase(candidate);
+    const std::span<const std::byte> bytes = candidate->second.bytes;
+    std::shared_ptr<const void> owner = candidate->second.owner.lock();
+    if (owner == nullptr) {
+      candidate = cache.entries.erase(candidate);
       continue;
     }
-    if (held->bytes() == buffer.bytes() && std::memcmp(held->data(), buffer.data(), buffer.bytes()) == 0) return held;
+    if (Equal(bytes, packed.bytes)) return {bytes, std::move(owner)};
     ++candidate;
   }
-  auto shared = std::make_shared<const AlignedBuffer>(std::move(buffer));
-  cache.buffers.emplace(checksum, shared);
-  return shared;
+  cache.entries.emplace(checksum, Entry{packed.bytes, packed.owner});
+  return packed;
+}
+
+SharedPacked SharePacked(AlignedBuffer buffer) {
+  const auto owner = std::make_shared<const AlignedBuffer>(std::move(buffer));
+  return SharePacked(SharedPacked{{owner->data(), owner->bytes()}, owner});
 }
 
 }  // namespace onnxruntime_mlas::provider

@@ -19,10 +19,8 @@ struct BlobToStore {
 };
 
 struct StoredBlob {
-  std::span<const std::byte> bytes;  // at a multiple of kPackedAlignment
-  // Keeps `bytes` in memory: a file's mapping, shared by its nodes. Null: the bytes end with the call that they are
-  // passed to.
-  std::shared_ptr<const void> owner;
+  std::span<const std::byte> bytes;   // at a multiple of kPackedAlignment
+  std::shared_ptr<const void> owner;  // keeps `bytes` in memory, e.g. a file's mapping
 };
 
 }  // namespace onnxruntime_mlas::provider

@@ -18,7 +18,7 @@ namespace onnxruntime_mlas::provider {
 namespace {
 
 [[noreturn]] void FailOn(const std::filesystem::path& path, const char* verb, std::error_code error) {
-  Fail(ORT_FAIL, std::string("can't ") + verb + " '" + path.string() + "': " + error.message());
+  Fail(ORT_FAIL, std::string("can't ") + verb + " '" + Utf8Of(path) + "': " + error.message());
 }
 
 // Of the last call into the C library that failed.
@@ -58,5 +58,10 @@ void TemporaryFile::Commit() {
 }
 
 std::filesystem::path PathFromUtf8(const std::string& text) { return {std::u8string(text.begin(), text.end())}; }
+
+std::string Utf8Of(const std::filesystem::path& path) {
+  const std::u8string text = path.u8string();
+  return {text.begin(), text.end()};
+}
 
 }  // namespace onnxruntime_mlas::provider

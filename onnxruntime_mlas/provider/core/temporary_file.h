@@ -27,5 +27,6 @@ class TemporaryFile {
 
 // ONNX Runtime passes paths in options as UTF-8, which Windows' narrow file names are not.
 std::filesystem::path PathFromUtf8(const std::string& text);
+std::string Utf8Of(const std::filesystem::path& path);
 
 }  // namespace onnxruntime_mlas::provider

@@ -105,7 +105,7 @@ Compiled Compile(const NodeGroup& group, const FusedInputs& inputs, const Option
   } else {
     PackConstants(constants, block_len, kernel.get());
     fields = ReportFields(pair, options, &kernel->view.info, matmul_nbits::KernelNames(*kernel, kernel->view),
-                          kernel->packed.size());
+                          kernel->packed.bytes.size());
   }
   return {std::move(kernel), std::move(fields)};
 }

@@ -58,14 +58,25 @@ Reference ParseReference(const std::string& text) {
   return {file, static_cast<size_t>(std::stoul(digits))};
 }
 
-StoredBlob ReadBlob(Ort::ConstNode node, const Options& options, std::vector<std::byte>* embedded) {
-  const std::string context = StringAttribute(node, "ep_cache_context");
-  if (IntAttribute(node, "embed_mode", 1) != 0) {
-    // The kernels' alignment is restored where the weights are copied.
-    embedded->resize(context.size());
-    std::memcpy(embedded->data(), context.data(), context.size());
-    return {*embedded, nullptr};
+// ONNX Runtime lends no view of an attribute: it is copied once, to where packed weights can be used in place.
+StoredBlob CopyOfAttribute(Ort::ConstNode node, const char* name) {
+  const OrtApi& api = Ort::GetApi();
+  const OrtOpAttr* attribute = nullptr;
+  const Ort::Status found(api.Node_GetAttributeByName(node, name, &attribute));
+  size_t bytes = 0;
+  if (found.IsOK() && attribute != nullptr) {
+    // Fails for want of room, and says how much is needed.
+    const Ort::Status size(api.ReadOpAttr(attribute, ORT_OP_ATTR_STRING, nullptr, 0, &bytes));
   }
+  if (bytes == 0) return {};
+  const auto buffer = std::make_shared<const AlignedBuffer>(bytes);
+  Ort::ThrowOnError(api.ReadOpAttr(attribute, ORT_OP_ATTR_STRING, buffer->data(), bytes, &bytes));
+  return {{buffer->data(), bytes}, buffer};
+}
+
+StoredBlob ReadBlob(Ort::ConstNode node, const Options& options) {
+  if (IntAttribute(node, "embed_mode", 1) != 0) return CopyOfAttribute(node, "ep_cache_context");
+  const std::string context = StringAttribute(node, "ep_cache_context");
   const Reference reference = ParseReference(context);
   std::string model_path = ModelPathOf(node);
   if (model_path.empty()) model_path = options.context_file_path;
@@ -74,7 +85,7 @@ StoredBlob ReadBlob(Ort::ConstNode node, const Options& options, std::vector<std
                                 "' beside the model, but the model was loaded from memory; load it by its path, or set "
                                 "session option ep.context_file_path to where it would be");
   }
-  return ContextFile(FolderOf(model_path) / PathFromUtf8(reference.file)).Blob(reference.index);
+  return ContextFile::Open(FolderOf(model_path) / PathFromUtf8(reference.file))->Blob(reference.index);
 }
 
 void SetIndices(Ort::ConstNode node, const FusedInputs& inputs, matmul_nbits::Kernel* kernel) {
@@ -116,10 +127,9 @@ Decision CanRun(const GraphIndex&, const NodeGroup&, const Options&) {
 
 Compiled Compile(const NodeGroup& group, const FusedInputs& inputs, const Options& options) {
   const Ort::ConstNode node = group.main_node();
-  std::vector<std::byte> embedded;
   std::unique_ptr<matmul_nbits::Kernel> restored;
   try {
-    restored = matmul_nbits::Restore(ReadBlob(node, options, &embedded));
+    restored = matmul_nbits::Restore(ReadBlob(node, options));
     SetIndices(node, inputs, restored.get());
   } catch (const Ort::Exception& error) {
     Fail(error.GetOrtErrorCode(), "EPContext node '" + NodeLabel(node) + "': " + error.what() + kWayOut);
@@ -138,7 +148,7 @@ Compiled Compile(const NodeGroup& group, const FusedInputs& inputs, const Option
   Fields fields = matmul_nbits::ReportFields(
       described, &kernel.view.info,
       kernel.dims.empty() ? std::vector<std::string>{} : matmul_nbits::KernelNames(kernel, kernel.view),
-      kernel.packed.size());
+      kernel.packed.bytes.size());
   return {std::move(restored), std::move(fields)};
 }
 
@@ -195,8 +205,9 @@ std::vector<OrtNode*> WriteNodes(const std::vector<Ort::ConstNode>& fused,
     attributes.push_back(text("partition_name", name));
     attributes.push_back(text("source", kProviderName));
     attributes.push_back(text("ep_sdk_version", ORT_MLAS_VERSION));
-    nodes.emplace_back("EPContext", "com.microsoft", options.context_node_prefix + name, names(fused[i].GetInputs()),
-                       names(fused[i].GetOutputs()), attributes);
+    // ONNX Runtime finds a fused node's EPContext node by its name.
+    nodes.emplace_back("EPContext", "com.microsoft", name, names(fused[i].GetInputs()), names(fused[i].GetOutputs()),
+                       attributes);
   }
   std::vector<OrtNode*> released;
   released.reserve(nodes.size());

@@ -83,7 +83,7 @@ Fields PackConstants(const Node& node, const Tensors& tensors, Kernel* kernel) {
       PackingThreads(code_bytes), &kernel->view, &kernel->gather);
   kernel->HoldPacked(std::move(buffer));
   kernel->gather.shrink_to_fit();
-  return ReportFields(node, &kernel->view.info, KernelNames(*kernel, kernel->view), kernel->packed.size());
+  return ReportFields(node, &kernel->view.info, KernelNames(*kernel, kernel->view), kernel->packed.bytes.size());
 }
 
 }  // namespace
@@ -104,16 +104,15 @@ std::vector<std::string> KernelNames(const Kernel& kernel, const qnbit::PackedVi
 }
 
 void Kernel::HoldPacked(AlignedBuffer buffer) {
-  const SharedPacked shared = SharePacked(std::move(buffer));
-  packed = {shared->data(), shared->bytes()};
-  packed_owner = shared;
-  FailIfError(qnbit::OpenPacked(packed.data(), packed.size(), false, &view), ORT_FAIL, where);
+  packed = SharePacked(std::move(buffer));
+  FailIfError(qnbit::OpenPacked(packed.bytes.data(), packed.bytes.size(), false, &view), ORT_FAIL, where);
 }
 
-void Kernel::HoldStored(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
-  FailIfError(qnbit::OpenPacked(bytes.data(), bytes.size(), true, &view), ORT_INVALID_GRAPH, "its stored node");
-  packed = bytes;
-  packed_owner = std::move(owner);
+void Kernel::HoldStored(SharedPacked from_file) {
+  FailIfError(qnbit::OpenPacked(from_file.bytes.data(), from_file.bytes.size(), true, &view), ORT_INVALID_GRAPH,
+              "its stored node");
+  packed = SharePacked(std::move(from_file));
+  FailIfError(qnbit::OpenPacked(packed.bytes.data(), packed.bytes.size(), false, &view), ORT_FAIL, where);
 }
 
 ParallelFor PackingThreads(size_t code_bytes) {

@@ -13,6 +13,7 @@
 #include "onnxruntime_mlas/isa_choice.h"
 #include "onnxruntime_mlas/qnbit.h"
 #include "provider/core/aligned_buffer.h"
+#include "provider/core/packed_cache.h"
 #include "provider/ops/matmul_nbits/shapes.h"
 
 namespace onnxruntime_mlas::provider::matmul_nbits {
@@ -39,8 +40,8 @@ struct Kernel : CompiledNode {
 
   // Takes a packed buffer, or the equal one of another node, as the weights. It is known to be whole.
   void HoldPacked(AlignedBuffer buffer);
-  // Refuses a buffer that isn't whole. Throws Ort::Exception.
-  void HoldStored(std::span<const std::byte> packed, std::shared_ptr<const void> owner);
+  // The same for one that comes from a file: refuses what isn't whole. Throws Ort::Exception.
+  void HoldStored(SharedPacked from_file);
 
   std::string where;
   Dims dims;
@@ -52,8 +53,7 @@ struct Kernel : CompiledNode {
   // Set when the weights are constant; else every run packs its own.
   bool constant_weights = false;
   StoredAttributes stored;
-  std::span<const std::byte> packed;  // empty where n or k is 0
-  std::shared_ptr<const void> packed_owner;
+  SharedPacked packed;  // empty where n or k is 0
   qnbit::PackedView view;
   std::vector<int32_t> gather;  // empty: A is read in order
 

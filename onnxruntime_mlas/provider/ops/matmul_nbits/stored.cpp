@@ -99,7 +99,7 @@ BlobToStore Kernel::Store() const {
   header.head_bytes = HeadBytes(header);
 
   BlobToStore blob;
-  blob.packed = packed;
+  blob.packed = packed.bytes;
   header.packed_bytes = blob.packed.size();
   blob.head.resize(header.head_bytes);
   std::byte* to = blob.head.data();
@@ -166,15 +166,7 @@ std::unique_ptr<Kernel> Restore(const StoredBlob& blob) {
     kernel.view.info.block_len = header.block_size;
     return restored;
   }
-  const std::span<const std::byte> packed = blob.bytes.subspan(header.head_bytes);
-  if (blob.owner != nullptr) {
-    kernel.HoldStored(packed, blob.owner);
-  } else {
-    AlignedBuffer buffer(packed.size());
-    std::copy(packed.begin(), packed.end(), buffer.data());
-    kernel.HoldStored({buffer.data(), buffer.bytes()}, nullptr);
-    kernel.HoldPacked(std::move(buffer));
-  }
+  kernel.HoldStored({blob.bytes.subspan(header.head_bytes), blob.owner});
   const qnbit::PackedInfo& info = kernel.view.info;
   const size_t k = kernel.gather.empty() ? kernel.dims.k : kernel.gather.size();
   if (info.n != header.n || info.k != k || info.bits != header.bits || info.block_len != header.block_size) {
