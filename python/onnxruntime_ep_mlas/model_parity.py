@@ -7,6 +7,7 @@ doesn't count against the ones after it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+from onnx import TensorProto
 
 from ._library import import_onnxruntime
 from ._model_files import load_model
@@ -29,12 +31,16 @@ Progress = Callable[[str], None]
 
 _OP_TYPE = "MatMulNBits"
 _DOMAIN = "com.microsoft"
+_TYPE_NAMES: dict[int, str] = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}
+_READABLE = "/float32_for_parity"  # suffix of outputs that a Cast is added for
 _EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
 
 
 @dataclass(frozen=True)
 class NodeParity:
-    """One MatMulNBits. `ours` and `stock` are None where `skipped` says why."""
+    """One MatMulNBits. `ours` is None where `skipped` says why, `stock` also where the stock
+    provider refuses the model.
+    """
 
     name: str
     k: int
@@ -42,6 +48,7 @@ class NodeParity:
     bits: int
     block_size: int
     accuracy_level: int
+    type: str  # of A, scales and output: "float32", "float16" or "bfloat16"
     compute: Compute
     taken: bool
     reason: str  # why our provider left the node to another one
@@ -65,11 +72,13 @@ class Agreement:
 @dataclass(frozen=True)
 class ModelParity:
     """Result of `check_model`. `outputs[name][pair]`, pairs "ours/stock", "ours/original", ...;
-    outputs that are no floats are left out.
+    outputs that are no floats, or bfloat16, which ONNX Runtime has no arrays of, are left out.
+    `stock_refusal` says why the stock provider can't run the model, "" when it can.
     """
 
     nodes: list[NodeParity]
     outputs: dict[str, dict[str, Agreement]] = field(default_factory=dict)
+    stock_refusal: str = ""
 
     @property
     def wrong_nodes(self) -> list[NodeParity]:
@@ -135,7 +144,8 @@ def check_model(
 ) -> ModelParity:
     """Per-node parity of `model`, and how its outputs agree between ours, stock and `original`.
 
-    `original` is the fp32 model that `model` was quantised from; outputs are matched by name.
+    `original` is the model that `model` was quantised from; outputs are matched by name. The
+    stock provider may refuse `model`: it has neither bfloat16 nor 8 bits with float zero points.
     `progress` is told each step before it starts. Raises ValueError when the model has no
     MatMulNBits or the original lacks its outputs, and onnxruntime's errors when it can't run.
     """
@@ -145,21 +155,22 @@ def check_model(
     progress("outputs: ours")
     results = {"ours": _run(_ours(model, provider_options, threads), feeds)}
     progress("outputs: stock")
-    results["stock"] = _run(_stock(model, threads), feeds)
-    pairs = [("ours", "stock")]
+    stock = _stock(model, _options(threads, quiet=True))
+    if not isinstance(stock, str):
+        results["stock"] = _run(stock, feeds)
     if original is not None:
         progress("outputs: original")
-        results["original"] = _run(_stock(original, threads), feeds)
-        pairs += [("ours", "original"), ("stock", "original")]
+        results["original"] = _run(_original(original, threads), feeds)
         missing = sorted(set(results["ours"]) - set(results["original"]))
         if missing:
             raise ValueError(f"{original} has no output named {', '.join(missing)}")
+    pairs = list(itertools.combinations(results, 2))
     outputs = {
         name: {f"{a}/{b}": agreement(results[a][name], results[b][name]) for a, b in pairs}
         for name in results["ours"]
         if np.issubdtype(results["ours"][name].dtype, np.floating)
     }
-    return ModelParity(nodes, outputs)
+    return ModelParity(nodes, outputs, stock if isinstance(stock, str) else "")
 
 
 def check_nodes(
@@ -175,10 +186,11 @@ def check_nodes(
     proto = load_model(model)
     targets = _name_nodes(proto)
     hidden = list(_hidden_nodes(proto.graph))
+    types = _element_types(proto.graph)
     if not targets and not hidden:
         raise ValueError(f"{model} has no {_OP_TYPE} node; quantise it first")
     constants = _constants(proto, model.parent)
-    wanted = _expose(proto, targets, constants, feeds)
+    wanted = _expose(proto, targets, {*constants, *feeds}, types)
 
     progress("nodes: ours")
     source = proto.SerializeToString()
@@ -193,10 +205,9 @@ def check_nodes(
     del ours
     if stock:
         progress("nodes: stock")
-        cpu = import_onnxruntime().InferenceSession(
-            source, _options(threads, model.parent), providers=["CPUExecutionProvider"]
-        )
-        results["stock"] = _fetch(cpu, wanted, feeds)
+        cpu = _stock(source, _options(threads, model.parent, quiet=True))
+        if not isinstance(cpu, str):
+            results["stock"] = _fetch(cpu, wanted, feeds)
         del cpu
 
     reported = [node for node in report.nodes if node.op_type == _OP_TYPE]
@@ -204,10 +215,11 @@ def check_nodes(
     checked = []
     for node in targets:
         progress(f"oracle: {node.name}")
-        checked.append(_check(node, assigned.get(node.name), constants, feeds, results))
+        base = _describe(node, assigned.get(node.name), types)
+        checked.append(_check(node, base, {**constants, **feeds}, results))
     for body, node in hidden:
         inside = [other for other in reported if other.graph and other.name == node.name]
-        base = _describe(node, inside[0] if inside else None)
+        base = _describe(node, inside[0] if inside else None, types)
         skipped = f"inside the body of '{body}', where its input can't be read"
         checked.append(NodeParity(**base, skipped=skipped))
     return checked
@@ -215,24 +227,14 @@ def check_nodes(
 
 def _check(
     node: onnx.NodeProto,
-    assignment: NodeAssignment | None,
-    constants: Mapping[str, Array],
-    feeds: Feeds,
+    base: dict[str, Any],
+    known: Mapping[str, Array],
     results: Mapping[str, Mapping[str, Array]],
 ) -> NodeParity:
-    base = _describe(node, assignment)
     parities: dict[str, Parity] = {}
     rows = 0
     for side, fetched in results.items():
-        inputs: list[Array | None] = []
-        for name in node.input:
-            known: Array | None = None
-            if name:
-                for source in (fetched, feeds, constants):
-                    if name in source:
-                        known = source[name]
-                        break
-            inputs.append(known)
+        inputs = [{**known, **fetched}.get(name) for name in node.input]
         a, b, scales, zero_points, g_idx, bias = inputs + [None] * (6 - len(inputs))
         if a is None or b is None or scales is None:
             return NodeParity(**base, skipped="its inputs can't be read")
@@ -252,13 +254,15 @@ def _check(
             g_idx=g_idx,
             compute=compute,
         )
-        parities[side] = compare(fetched[node.output[0]], oracle)
+        parities[side] = compare(fetched[node.output[0]], oracle, type=base["type"])
     ours = parities.get("ours") if base["taken"] else None
     skipped = "" if base["taken"] else "not run by our provider"
     return NodeParity(**base, rows=rows, ours=ours, stock=parities.get("stock"), skipped=skipped)
 
 
-def _describe(node: onnx.NodeProto, assignment: NodeAssignment | None) -> dict[str, Any]:
+def _describe(
+    node: onnx.NodeProto, assignment: NodeAssignment | None, types: Mapping[str, int]
+) -> dict[str, Any]:
     attributes = {a.name: a.i for a in node.attribute}
     level = attributes.get("accuracy_level", 0)
     taken = assignment is not None and assignment.taken
@@ -274,6 +278,7 @@ def _describe(node: onnx.NodeProto, assignment: NodeAssignment | None) -> dict[s
         "bits": attributes.get("bits", 4),
         "block_size": attributes.get("block_size", 0),
         "accuracy_level": level,
+        "type": _TYPE_NAMES.get(_type_of(node, types), "float32"),
         "compute": compute,
         "taken": taken,
         "reason": reason,
@@ -336,29 +341,67 @@ def _constants(proto: onnx.ModelProto, folder: Path) -> dict[str, Array]:
     return constants
 
 
+def _element_types(graph: onnx.GraphProto) -> dict[str, int]:
+    """Types of the values of a graph and of the bodies in it, as far as the model states them."""
+    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    for value in [*graph.input, *graph.value_info, *graph.output]:
+        types[value.name] = value.type.tensor_type.elem_type
+    for node in graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                types[node.output[0]] = attribute.t.data_type
+            if node.op_type == "Cast" and attribute.name == "to":
+                types[node.output[0]] = attribute.i
+            for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                types = {**_element_types(body), **types}
+    return types
+
+
+def _type_of(node: onnx.NodeProto, types: Mapping[str, int]) -> int:
+    """Element type of a MatMulNBits; A, scales, bias and Y have the same."""
+    names = [node.input[0], node.input[2], node.output[0]]
+    return next((types[name] for name in names if types.get(name)), TensorProto.FLOAT)
+
+
 def _expose(
     proto: onnx.ModelProto,
     targets: list[onnx.NodeProto],
-    constants: Mapping[str, Array],
-    feeds: Feeds,
-) -> list[str]:
-    """Adds the nodes' outputs and run-time inputs to the graph's outputs; returns their names."""
-    wanted: list[str] = []
-    for node in targets:
-        for name in [*node.input, node.output[0]]:
-            if name and name not in constants and name not in feeds and name not in wanted:
-                wanted.append(name)
+    known: set[str],
+    types: Mapping[str, int],
+) -> dict[str, str]:
+    """Adds the nodes' outputs and run-time inputs to the graph's outputs.
+
+    bfloat16 goes through a Cast to float32, as ONNX Runtime makes no numpy array of it.
+
+    Returns:
+        By each value's name that of the output which it can be read from.
+    """
+    wanted: dict[str, str] = {}
     present = {value.name for value in proto.graph.output}
-    for name in wanted:
-        if name not in present:
-            proto.graph.output.append(onnx.ValueInfoProto(name=name))
+    for node in targets:
+        node_type = _type_of(node, types)
+        of_other_types = {*node.input[1:2], *node.input[3:5]}  # B, zero points, g_idx
+        for name in [*node.input, node.output[0]]:
+            if not name or name in known or name in wanted:
+                continue
+            value_type = types.get(name) or (0 if name in of_other_types else node_type)
+            source = name
+            if value_type == TensorProto.BFLOAT16:
+                source = f"{name}{_READABLE}"
+                cast = onnx.helper.make_node("Cast", [name], [source], to=TensorProto.FLOAT)
+                proto.graph.node.append(cast)
+            if source not in present:
+                proto.graph.output.append(onnx.ValueInfoProto(name=source))
+            wanted[name] = source
     return wanted
 
 
-def _options(threads: int, external_folder: Path | None = None) -> Any:
+def _options(threads: int, external_folder: Path | None = None, *, quiet: bool = False) -> Any:
     options = import_onnxruntime().SessionOptions()
     options.intra_op_num_threads = threads
-    options.log_severity_level = 3  # warnings about unused initializers and nodes left to the CPU
+    # Without warnings about unused initializers and nodes left to the CPU; quiet also without
+    # errors.
+    options.log_severity_level = 4 if quiet else 3
     if external_folder is not None:
         options.add_session_config_entry(_EXTERNAL_FOLDER, str(external_folder.resolve()))
     return options
@@ -370,15 +413,25 @@ def _ours(model: Path, provider_options: Mapping[str, str] | None, threads: int)
     )
 
 
-def _stock(model: Path, threads: int) -> Any:
+def _stock(model: Path | bytes, options: Any) -> Any:
+    """A session on the stock provider, or in its words why it refuses what ours has accepted."""
+    onnxruntime = import_onnxruntime()
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's have no base class of their own
+        return str(error)
+
+
+def _original(model: Path, threads: int) -> Any:
     return import_onnxruntime().InferenceSession(
         model, _options(threads), providers=["CPUExecutionProvider"]
     )
 
 
 def _run(session: Any, feeds: Feeds) -> dict[str, Array]:
-    return _fetch(session, [output.name for output in session.get_outputs()], feeds)
+    readable = [o.name for o in session.get_outputs() if o.type != "tensor(bfloat16)"]
+    return _fetch(session, {name: name for name in readable}, feeds) if readable else {}
 
 
-def _fetch(session: Any, names: list[str], feeds: Feeds) -> dict[str, Array]:
-    return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+def _fetch(session: Any, wanted: Mapping[str, str], feeds: Feeds) -> dict[str, Array]:
+    return dict(zip(wanted, session.run([*wanted.values()], dict(feeds)), strict=True))

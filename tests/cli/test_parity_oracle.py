@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -14,15 +15,17 @@ from onnxruntime_ep_mlas.parity import (
 )
 
 
-def random_weights(rng, n, k, block, zero_points="none"):
+def random_weights(rng, n, k, block, zero_points="none", bits=2):
     k_blocks = -(-k // block)
-    codes = rng.integers(0, 256, (n, k_blocks, block // 4), dtype=np.uint8)
+    codes = rng.integers(0, 256, (n, k_blocks, block * bits // 8), dtype=np.uint8)
     scales = rng.uniform(0.01, 0.1, (n, k_blocks)).astype(np.float32)
     zeros = None
     if zero_points == "packed":
-        zeros = rng.integers(0, 256, (n, -(-k_blocks // 4)), dtype=np.uint8)
+        zeros = rng.integers(0, 256, (n, -(-k_blocks * bits // 8)), dtype=np.uint8)
     elif zero_points == "float":
-        zeros = rng.uniform(0, 3, (n, k_blocks)).astype(np.float32)
+        zeros = rng.uniform(0, 2**bits - 1, (n, k_blocks)).astype(np.float32)
+    elif zero_points == "whole floats":
+        zeros = rng.integers(0, 2**bits, (n, k_blocks)).astype(np.float32)
     return codes, scales, zeros
 
 
@@ -50,56 +53,76 @@ def test_unpack_fields_takes_low_bits_first():
 
 
 @pytest.mark.parametrize("compute", ["int8", "fp32"])
-@pytest.mark.parametrize("zero_points", ["none", "packed", "float"])
-@pytest.mark.parametrize(("k", "block"), [(64, 16), (100, 32), (20, 64)])
-def test_agrees_with_the_tests_own_oracle(compute, zero_points, k, block):
+@pytest.mark.parametrize("zero_points", ["none", "packed", "float", "whole floats"])
+@pytest.mark.parametrize(
+    ("bits", "k", "block"),
+    [
+        *[(2, 64, 16), (2, 100, 32), (2, 20, 64), (4, 100, 32), (8, 100, 32)],
+        # Blocks that are summed up in parts.
+        *[(4, 1300, 512), (8, 600, 256), (8, 1300, 512), (8, 4500, 4096)],
+    ],
+)
+def test_agrees_with_the_tests_own_oracle(compute, zero_points, bits, k, block):
     rng = np.random.default_rng(k + block)
-    codes, scales, zeros = random_weights(rng, 5, k, block, zero_points)
+    codes, scales, zeros = random_weights(rng, 5, k, block, zero_points, bits)
     a = rng.standard_normal((4, k)).astype(np.float32)
     a[1, 2] = np.nan
     a[2, 3] = -np.inf
     bias = rng.standard_normal(5).astype(np.float32)
-    found = matmul_nbits_oracle(
-        a, codes, scales, zeros, k=k, block_size=block, bias=bias, compute=compute
-    )
-    weights = reference.Weights(codes, scales, zeros, k, block)
+    shape = {"k": k, "block_size": block, "bits": bits}
+    found = matmul_nbits_oracle(a, codes, scales, zeros, **shape, bias=bias, compute=compute)
+    weights = reference.Weights(codes, scales, zeros, k, block, bits)
     expected = reference.matmul(a, weights, bias, compute=compute)
-    np.testing.assert_allclose(found.value, expected.value, rtol=1e-12, atol=1e-13)
+    size = expected.magnitude.max()
+    np.testing.assert_allclose(found.value, expected.value, rtol=1e-12, atol=1e-13 * size)
     finite = np.isfinite(expected.value)
+    assert finite.any()
     assert (found.tolerance[finite] <= 2 * expected.bound[finite]).all()
+    # Every ISA's own sequence of float32 operations is within it.
+    if compute == "int8":
+        product, rows = reference.matmul_int8_float32(a, weights, bias)
+        inside = np.abs(product - found.value) <= found.tolerance
+        assert rows.tolist() == [True, False, False, True]
+        assert inside[rows].all()
 
 
+@pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("compute", ["int8", "fp32"])
-def test_g_idx_agrees_with_the_tests_own_oracle(compute):
+def test_g_idx_agrees_with_the_tests_own_oracle(compute, bits):
     rng = np.random.default_rng(7)
     k, block = 96, 32
-    codes, scales, zeros = random_weights(rng, 3, k, block, "packed")
+    codes, scales, zeros = random_weights(rng, 3, k, block, "packed", bits)
     g_idx = rng.permutation(np.arange(k) // block).astype(np.int32)
     g_idx[:5] = 1  # uneven groups: one is longer than a block
     a = rng.standard_normal((2, k)).astype(np.float32)
-    found = matmul_nbits_oracle(
-        a, codes, scales, zeros, k=k, block_size=block, g_idx=g_idx, compute=compute
-    )
-    weights = reference.Weights(codes, scales, zeros, k, block)
+    shape = {"k": k, "block_size": block, "bits": bits}
+    found = matmul_nbits_oracle(a, codes, scales, zeros, **shape, g_idx=g_idx, compute=compute)
+    weights = reference.Weights(codes, scales, zeros, k, block, bits)
     expected = reference.matmul(a, weights, compute=compute, g_idx=g_idx)
     np.testing.assert_allclose(found.value, expected.value, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("compute", ["int8", "fp32"])
 @pytest.mark.parametrize("k", [32, 1024, 4096])
-def test_one_wrong_code_is_caught(compute, k):
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_one_wrong_code_is_caught(compute, k, bits):
     rng = np.random.default_rng(k)
     block = 32
-    codes, scales, _ = random_weights(rng, 8, k, block)
+    shape = {"k": k, "block_size": block, "bits": bits, "compute": compute}
+    codes, scales, _ = random_weights(rng, 8, k, block, bits=bits)
     a = rng.standard_normal((4, k)).astype(np.float32)
-    right = matmul_nbits_oracle(a, codes, scales, k=k, block_size=block, compute=compute)
+    right = matmul_nbits_oracle(a, codes, scales, **shape)
     assert compare(right.value.astype(np.float32), right).passed
 
-    # The code that meets the largest activation of row 0, changed by one.
+    # The code that meets the largest activation of row 0, changed by its lowest bit; in float32
+    # sums of thousands of terms that of a wide code may drown.
     place = int(np.abs(a[0]).argmax())
     damaged = codes.copy()
-    damaged[3, place // block, place % block // 4] ^= np.uint8(1 << 2 * (place % 4))
-    wrong = matmul_nbits_oracle(a, damaged, scales, k=k, block_size=block, compute=compute)
+    per_byte = 8 // bits
+    bit = bits // 2 if compute == "fp32" else 0
+    field = np.uint8(1 << bits * (place % per_byte) + bit)
+    damaged[3, place // block, place % block // per_byte] ^= field
+    wrong = matmul_nbits_oracle(a, damaged, scales, **shape)
     parity = compare(wrong.value.astype(np.float32), right)
     assert not parity.passed
     assert parity.worst > 1
@@ -126,12 +149,73 @@ def test_nan_and_inf_must_meet_their_like():
     assert compare(swallowed, expected).wrong == 3
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
+def test_a_narrow_result_may_be_rounded_once_more(dtype):
+    rng = np.random.default_rng(3)
+    codes, scales, _ = random_weights(rng, 16, 64, 32, bits=4)
+    a = rng.standard_normal((4, 64)).astype(dtype)
+    exact = matmul_nbits_oracle(
+        a, codes, scales.astype(dtype), k=64, block_size=32, bits=4, compute="fp32"
+    )
+    result = exact.value.astype(np.float32).astype(dtype)
+    name = np.dtype(dtype).name
+    assert compare(result, exact).passed
+    assert compare(result.astype(np.float32), exact, type=name).passed
+    assert not compare(result.astype(np.float32), exact).passed  # float32 can do better
+    # The neighbours of a number in the type: one of the two is wrong for each element.
+    for sign in (1, -1):
+        moved = result.view(np.int16) + np.int16(sign)
+        assert compare(moved.view(dtype), exact).wrong > 16
+
+
+def test_a_result_may_overflow_its_type():
+    codes = np.full((1, 1, 8), 0xFF, np.uint8)
+    scales = np.full((1, 1), 8192, np.float32)
+    a = np.array([[1] * 16, [-1] * 16], np.float16)
+    exact = matmul_nbits_oracle(a, codes, scales, k=16, block_size=16, bits=4, compute="fp32")
+    infinite = np.array([[np.inf], [-np.inf]], np.float16)
+    assert compare(infinite, exact).passed
+    assert compare(-infinite, exact).wrong == 2
+    assert compare(infinite.astype(np.float32), exact).wrong == 2
+    largest = np.array([[65504], [-65504]], np.float16)
+    assert compare(largest, exact).wrong == 2
+
+
+def test_a_partial_sum_may_overflow():
+    codes = np.full((1, 1, 8), 0xFF, np.uint8)
+    scales = np.full((1, 1), 1e38, np.float32)
+    a = np.array([[1, -1] * 8, [0.01, -0.01] * 8, [np.inf] + [1, -1] * 7 + [1]], np.float32)
+    oracle = matmul_nbits_oracle(a, codes, scales, k=16, block_size=16, bits=4, compute="fp32")
+    assert oracle.may_overflow.tolist() == [[True], [False], [True]]
+    result = np.array([[np.nan], [0], [np.nan]], np.float32)
+    assert compare(result, oracle).passed
+    result[1] = np.inf
+    result[2] = -np.inf
+    assert compare(result, oracle).wrong == 2
+
+
+@pytest.mark.parametrize("block", [16, 512])
+def test_results_below_the_normal_range(block):
+    """Products of scales that are denormal lose bits, which a large sum multiplies."""
+    rng = np.random.default_rng(block)
+    codes, _, _ = random_weights(rng, 4, block, block, bits=8)
+    scales = np.full((4, 1), 1e-12, np.float32)
+    a = (1e-28 * rng.uniform(1, 2, (3, block))).astype(np.float32)
+    found = matmul_nbits_oracle(a, codes, scales, k=block, block_size=block, bits=8)
+    weights = reference.Weights(codes, scales, None, block, block, 8)
+    product, rows = reference.matmul_int8_float32(a, weights)
+    assert rows.all()
+    assert compare(product, found).passed
+    assert not compare(product * np.float32(1.2), found).passed
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"a": np.ones((1, 31), np.float32)}, r"A must be \[M, 32\]"),
         ({"codes": np.zeros((2, 1, 4), np.uint8)}, "codes hold 8 bytes"),
         ({"g_idx": np.full(32, 1)}, "g_idx must lie in 0..0"),
+        ({"bits": 3}, "bits is 3; MatMulNBits has 2, 4 and 8"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(change, message):

@@ -173,7 +173,7 @@ def node_table(nodes: list[NodeParity]) -> Table:
     caption = f"Nodes of {prefix}" if prefix else None
     title = "MatMulNBits against the oracle, on the node's own activations"
     table = Table(title=title, caption=caption)
-    for head in ("node", "K x N", "bits", "block", "level", "rows"):
+    for head in ("node", "K x N", "bits", "block", "type", "level", "rows"):
         table.add_column(head)
     for head in ("ours: worst/tolerance", "rms", "stock: worst/tolerance", "rms", "ours"):
         table.add_column(head, justify="right")
@@ -183,6 +183,7 @@ def node_table(nodes: list[NodeParity]) -> Table:
             f"{node.k}x{node.n}",
             str(node.bits),
             str(node.block_size),
+            node.type,
             str(node.accuracy_level),
             str(node.rows),
             *_cells(node.ours),
@@ -238,6 +239,9 @@ def _verdict(node: NodeParity) -> str:
 def _print(result: ModelParity, failures: list[str], console: Console) -> None:
     console.print(node_table(result.nodes))
     console.print(output_table(result.outputs))
+    if result.stock_refusal:
+        text = f"The stock provider can't run this model: {result.stock_refusal}"
+        console.print(text, markup=False, soft_wrap=True)
     if failures:
         for text in failures:
             console.print(f"FAILED: {text}", markup=False, soft_wrap=True)
