@@ -140,8 +140,8 @@ def table(results: dict[str, dict[str, float]], packed_bytes: int) -> str:
     """Times as ratios to packing at start, memory as ratios to the packed weights."""
     packing = results["original model, packed at start"]
     lines = [
-        f"Packed weights: {packed_bytes / MIB:.0f} MiB. Times: how many times faster than packing at"
-        " start; memory: times the packed weights.",
+        f"Packed weights: {packed_bytes / MIB:.0f} MiB. Times: how many times faster than packing"
+        " at start; memory: times the packed weights.",
         "",
         "| session | start | start and first run | run, M = 1 | peak | resident | of it anonymous"
         " | second session's start | it adds |",
