@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from . import backends
 from .results import Result
 from .settings import Progress, Settings
 from .timing import Case, Samples, interleave, repeat_calls
-from .workload import Workload, random_weights, save_model
+from .workload import Workload, ZeroPoints, random_weights, save_model
 
 __all__ = ["measure_session"]
 
@@ -88,8 +89,9 @@ def _creation(
 
 def _sizes(workload: Workload, rng: np.random.Generator) -> list[Result]:
     results = []
-    for kind, zero_points in (("symmetric", False), ("zero_points", True)):
-        weights = random_weights(workload, rng, zero_points=zero_points)
+    kinds: tuple[tuple[str, ZeroPoints], ...] = (("symmetric", "none"), ("zero_points", "uint8"))
+    for kind, zero_points in kinds:
+        weights = random_weights(replace(workload, zero_points=zero_points), rng)
         seconds = []
         packed = backends.pack(weights)
         for _ in range(3):

@@ -21,6 +21,7 @@ class Settings:
     n: int | None = None
     k: int | None = None
     block_sizes: tuple[int, ...] | None = None
+    bits: tuple[int, ...] | None = None  # of suite "widths"; the others are about 2
     backends: tuple[str, ...] | None = None
     cold_bytes: int = 256 << 20  # far above the last-level cache that one core can fill
     seed: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import _native
 from .cold import measure_cold
@@ -11,10 +11,12 @@ from .groups import CaseSpec, Group, measure_groups
 from .results import Result
 from .session_cost import measure_session
 from .settings import Progress, Settings, Silent
-from .workload import Workload
+from .workload import Workload, ZeroPoints
 
 __all__ = ["SUITES", "Suite", "run"]
 
+_BITS = (2, 4, 8)
+_ZERO_POINTS: tuple[ZeroPoints, ...] = ("none", "uint8", "float")
 _BLOCK_SIZES = (16, 32, 64, 128, 256)
 _ROWS = (1, 8, 64, 256)
 _DIM = 4096  # N and K of the hidden layers of a model of 7 billion weights
@@ -98,6 +100,30 @@ def _measure_encoder(settings: Settings, progress: Progress) -> list[Result]:
     return measure_groups("encoder", groups, settings, progress)
 
 
+def _measure_widths(settings: Settings, progress: Progress) -> list[Result]:
+    # Hundreds of groups, in some of which stock takes 100 times as long as in others.
+    brief = replace(
+        settings, repeats=min(settings.repeats, 7), max_seconds=min(settings.max_seconds, 0.5)
+    )
+    groups = [
+        _group(
+            Workload(
+                *(m, settings.n or _DIM, settings.k or _DIM, block, bits, level), zero_points=kind
+            ),
+            _cases(settings, "mlas-ep", "ort"),
+            settings,
+            note=f"/bits:{bits}/zp:{kind}",
+        )
+        for bits in settings.bits or _BITS
+        for block in settings.block_sizes or (32, 64, 128)
+        for m in settings.m or (1, 8, 64)
+        for level in (4, 0)
+        for kind in _ZERO_POINTS
+        if (bits, kind) != (8, "float")  # which the stock provider doesn't run
+    ]
+    return measure_groups("widths", groups, brief, progress)
+
+
 def _measure_isa(settings: Settings, progress: Progress) -> list[Result]:
     # The portable reference is for correctness; measuring it would take most of the time.
     usable = [
@@ -132,6 +158,12 @@ SUITES: dict[str, Suite] = {
             "fp32",
             "How fast is accuracy_level 0 against the stock provider's float32 MatMul?",
             _measure_fp32,
+        ),
+        Suite(
+            "widths",
+            "How fast are 2, 4 and 8 bits with each kind of zero points, at accuracy_level 4 and "
+            "0, against the stock provider's own kernels for them?",
+            _measure_widths,
         ),
         Suite("threads", "What do more threads give?", _measure_threads),
         Suite(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,19 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ..parity import Compute
 
-__all__ = ["RandomWeights", "Workload", "random_activations", "random_weights", "save_model"]
+__all__ = [
+    "RandomWeights",
+    "Workload",
+    "ZeroPoints",
+    "random_activations",
+    "random_weights",
+    "save_model",
+]
 
 _OPSET = 17
+
+# None given, packed integers, fractional numbers.
+ZeroPoints = Literal["none", "uint8", "float"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +38,7 @@ class Workload:
     block_size: int
     bits: int = 2
     accuracy_level: int = 4
+    zero_points: ZeroPoints = "none"
 
     @property
     def ops(self) -> int:
@@ -44,16 +56,14 @@ class RandomWeights:
 
     codes: npt.NDArray[np.uint8]  # [N, k_blocks, block_size * bits / 8]
     scales: npt.NDArray[np.float32]  # [N, k_blocks], representable in fp16
-    zero_points: npt.NDArray[np.uint8] | None
+    zero_points: npt.NDArray[np.uint8] | npt.NDArray[np.float32] | None
     n: int
     k: int
     block_size: int
     bits: int
 
 
-def random_weights(
-    workload: Workload, rng: np.random.Generator, *, zero_points: bool = False
-) -> RandomWeights:
+def random_weights(workload: Workload, rng: np.random.Generator) -> RandomWeights:
     """Random codes with mean 0 and about the gain 1, so that chained products stay in range."""
     bits, block = workload.bits, workload.block_size
     k_blocks = -(-workload.k // block)
@@ -64,13 +74,18 @@ def random_weights(
     spread = float(np.sqrt(((middle - 1) * middle) / 3))
     gain = 1.0 / (spread * float(np.sqrt(workload.k)))
     scales = rng.uniform(0.5, 1.4, (workload.n, k_blocks)) * gain
-    packed = None
-    if zero_points:
-        packed = rng.integers(0, 256, (workload.n, -(-k_blocks * bits // 8)), dtype=np.uint8)
+    zero_points: npt.NDArray[np.uint8] | npt.NDArray[np.float32] | None = None
+    if workload.zero_points == "uint8":
+        shape = (workload.n, -(-k_blocks * bits // 8))
+        zero_points = rng.integers(0, 256, shape, dtype=np.uint8)
+    elif workload.zero_points == "float":
+        # Fractional, so that no packer takes them for integers.
+        middles = rng.integers(0, 2 * middle, (workload.n, k_blocks)) + 0.5
+        zero_points = middles.astype(np.float32)
     return RandomWeights(
         codes,
         scales.astype(np.float16).astype(np.float32),
-        packed,
+        zero_points,
         workload.n,
         workload.k,
         block,

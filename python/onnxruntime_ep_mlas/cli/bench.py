@@ -48,6 +48,10 @@ def bench(
     block_size: Annotated[
         list[int] | None, typer.Option("--block-size", help="Block length; repeatable.")
     ] = None,
+    bits: Annotated[
+        list[int] | None,
+        typer.Option("--bits", help="Widths of suite widths: 2, 4, 8; repeatable."),
+    ] = None,
     backend: Annotated[
         list[str] | None,
         typer.Option(
@@ -89,6 +93,7 @@ def bench(
     """
     names = _suites(suite or [], cold)
     _check_choices("--backend", backend or [], BACKENDS)
+    _check_choices("--bits", bits or [], sorted({row["bits"] for row in _native.kernels()}))
     lengths = sorted({length for row in _native.kernels() for length in row["block_lengths"]})
     _check_choices("--block-size", block_size or [], lengths)
     if isa is not None:
@@ -103,6 +108,7 @@ def bench(
         n=n,
         k=k,
         block_sizes=tuple(block_size) if block_size else None,
+        bits=tuple(bits) if bits else None,
         backends=tuple(backend) if backend else None,
         cold_bytes=cold_mib << 20,
         seed=seed,
