@@ -7,6 +7,7 @@ import math
 from typing import Any, Literal, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from onnxruntime_ep_mlas._arrays import Float32Array, Uint8Array
 from onnxruntime_ep_mlas.quantize.layout import pack_fields
@@ -14,6 +15,9 @@ from onnxruntime_ep_mlas.quantize.quantized_weights import QuantizedWeights
 
 Compute = Literal["int8", "fp32"]
 Format = Literal["quad", "column"]
+
+# By name: numpy itself has no bfloat16.
+_TYPES_OF_A = ("float32", "float16", "bfloat16")
 
 
 def _bindings() -> Any:
@@ -97,7 +101,7 @@ def unpack(packed: Uint8Array) -> QuantizedWeights:
 
 
 def matmul_nbits(
-    a: Float32Array,
+    a: npt.NDArray[Any],
     weights: Uint8Array | QuantizedWeights,
     *,
     bias: Float32Array | None = None,
@@ -105,30 +109,35 @@ def matmul_nbits(
     isa: str | None = None,
     kernel: str | None = None,
     threads: int = 1,
-) -> Float32Array:
+) -> npt.NDArray[Any]:
     """A @ W + bias on this package's kernels, as the provider computes MatMulNBits.
 
     Args:
-        a: float32 [..., K].
+        a: float32, float16 or (of the package ml_dtypes) bfloat16 [..., K]. Sums are float32 for
+            each.
         weights: a buffer of `pack`, or quantised weights, which are packed for this one call.
         bias: float32 [N] or None.
         compute: "int8" rounds A to int8 per row and block (accuracy_level 4); "fp32" doesn't
             (accuracy_level 0 to 3).
-        isa: one of "portable", "avx2", "avxvnni", "avx512bw", "avx512vnni"; None for the fastest
-            that runs here, or what the environment variable ORT_MLAS_ISA says.
+        isa: one of "portable", "avx2", "avxvnni", "avx512bw", "avx512vnni", "neon",
+            "neon_dotprod", "neon_i8mm"; None for the fastest that runs here, or what the
+            environment variable ORT_MLAS_ISA says.
         kernel: name of a row of `kernels()` to use, of the format that the weights are packed in
-            (quantised weights are packed as "quad"); None to choose by the number of rows.
+            (quantised weights are packed as "quad") and of their width; None to choose by the
+            number of rows.
         threads: how many threads to use; the result doesn't depend on it.
 
     Returns:
-        float32 [..., N].
+        [..., N], of a's type.
 
     Raises:
         ValueError: a shape, type or name that doesn't fit, or a kernel that can't run here.
     """
     packed = pack(weights, threads=threads) if isinstance(weights, QuantizedWeights) else weights
-    if a.dtype != np.float32 or a.ndim == 0:
-        raise ValueError(f"a is {a.dtype} {list(a.shape)}; it must be float32 [..., K]")
+    if a.dtype.name not in _TYPES_OF_A or a.ndim == 0:
+        raise ValueError(
+            f"a is {a.dtype} {list(a.shape)}; it must be {', '.join(_TYPES_OF_A)} [..., K]"
+        )
     # Not the checksum: it would read the whole buffer at every call.
     info = _bindings().packed_info(packed, verify_checksum=False)
     if a.shape[-1] != info["k"]:
@@ -137,4 +146,4 @@ def matmul_nbits(
     out = _bindings().matmul_nbits(
         rows, packed, bias=bias, compute=compute, isa=isa, kernel=kernel, threads=threads
     )
-    return cast(Float32Array, out).reshape(*a.shape[:-1], info["n"])
+    return cast("npt.NDArray[Any]", out).reshape(*a.shape[:-1], info["n"])

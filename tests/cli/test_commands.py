@@ -52,6 +52,12 @@ def test_info_for_people_hides_rows_that_can_not_run_unless_asked(ort_mlas):
     assert all(row["name"] in long.out for row in unusable)
 
 
+def test_info_shortens_lists_of_block_lengths(ort_mlas):
+    out = ort_mlas("info").out
+    assert "16, 32, ... 256" in out
+    assert "16, 32, ... 65536" in out
+
+
 @pytest.mark.parametrize(
     ("choice", "text"),
     [
@@ -159,6 +165,22 @@ def test_quantize_override_and_table(ort_mlas, encoder, tmp_path):
     assert attributes["layer.0/up"]["bits"] == 4
     assert attributes["layer.0/up"]["block_size"] == 64
     assert attributes["layer.0/down"]["bits"] == 2
+
+
+@pytest.mark.parametrize(("bits", "algorithm"), [(2, "mse"), (4, "mse"), (8, "rtn")])
+def test_quantize_to_every_width(ort_mlas, encoder, tmp_path, bits, algorithm):
+    path = tmp_path / "out.onnx"
+    ran = ort_mlas("quantize", encoder, path, "--bits", bits, "--json")
+    assert ran.code == 0, ran.err
+    taken = [node for node in ran.json()["nodes"] if node["taken"]]
+    assert {(node["bits"], node["algorithm"]) for node in taken} == {(bits, algorithm)}
+    errors = [node["relative_error"] for node in taken]
+    low, high = {2: (0.2, 0.5), 4: (0.04, 0.12), 8: (0.002, 0.01)}[bits]
+    assert all(low < error < high for error in errors), errors
+    ran = ort_mlas("parity", path, "--original", encoder, "--min-cosine", 1 - high**2, "--json")
+    assert ran.code == 0, ran.err
+    assert [node["bits"] for node in ran.json()["nodes"]] == [bits, bits]
+    assert all(node["ours"]["passed"] for node in ran.json()["nodes"])
 
 
 def test_parity_holds(ort_mlas, encoder, quantized, tmp_path):

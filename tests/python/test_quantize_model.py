@@ -77,10 +77,16 @@ def test_block_sizes_that_do_not_divide_k(algorithm: str, block_size: int) -> No
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-def test_wider_codes_for_the_stock_provider(bits: int) -> None:
-    w = grid_weights(RNG, 64, 24)
+@pytest.mark.parametrize("block_size", [16, 64, 512])
+def test_wider_codes_for_the_stock_provider(bits: int, block_size: int) -> None:
+    w = grid_weights(RNG, 64, 24, block_size, bits)
     source = model([node("MatMul", ["x", "w"], ["y"])], [tensor("w", w)])
-    check_same_results(source, bits=bits, algorithm="rtn")
+    _, report = check_same_results(source, bits=bits, block_size=block_size, algorithm="rtn")
+    (result,) = report.taken
+    assert (result.bits, result.block_size) == (bits, block_size)
+    # Codes up to a whole block and a float32 scale per block and column.
+    k_blocks = -(-64 // block_size)
+    assert result.quantized_bytes == 24 * k_blocks * (block_size * bits // 8 + 4)
 
 
 def test_a_vector_times_a_matrix() -> None:

@@ -54,9 +54,30 @@ def test_overrides_by_pattern() -> None:
     run(quantized, {"x": X})
 
 
+def test_every_width_has_an_algorithm_of_its_own() -> None:
+    overrides = {"*down*": {"bits": 4, "block_size": 512}, "head": {"bits": 8, "block_size": 64}}
+    quantized, report = quantize(three_layers(), overrides=overrides)
+    chosen = {r.name: (r.algorithm, r.bits, r.block_size) for r in report.taken}
+    assert chosen == {
+        "enc/q_proj": ("mse", 2, 32),
+        "enc/down_proj": ("mse", 4, 512),
+        "head": ("rtn", 8, 64),
+    }
+    # "rtn" needs no zero points.
+    by_name = {changed.name: changed for changed in quantized.graph.node}
+    inputs = {name: len(changed.input) for name, changed in by_name.items()}
+    assert inputs == {"enc/q_proj": 4, "enc/down_proj": 4, "head": 3}
+    run(quantized, {"x": X})
+    _, report = quantize(three_layers(), bits=8, overrides={"head": {"bits": 2}})
+    assert [r.algorithm for r in report.taken] == ["rtn", "rtn", "mse"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"algorithm": "mse", "bits": 8}, "'mse' can't do 8 bits; choose rtn"),
+        ({"algorithm": "mse", "overrides": {"head": {"bits": 8}}}, "override 'head': algorithm"),
+        ({"overrides": {"enc*": {"block_size": 512}}}, "at 2 bits it may be 256 at most"),
         ({"include": ["enc*", "dec*"]}, r"no MatMul or Gemm node has a name that matches dec\*"),
         ({"exclude": ["x"], "overrides": {"z": {"bits": 4}}}, "matches x, z"),
         ({"include": "enc*"}, "include is one string"),

@@ -1,4 +1,4 @@
-"""Float models made in the test, with weights that 2-bit quantisers reproduce exactly.
+"""Float models made in the test, with weights that quantisers reproduce exactly.
 
 A quantised model must then give what the float model gives, but for the rounding of sums.
 """
@@ -24,13 +24,15 @@ X: Array = np.random.default_rng(0).standard_normal((5, 64)).astype(np.float32)
 
 
 def grid_weights(
-    rng: np.random.Generator, k: int, n: int, block_size: int = 32
+    rng: np.random.Generator, k: int, n: int, block_size: int = 32, bits: int = 2
 ) -> npt.NDArray[np.float32]:
-    """float32 [K, N]: per block and column a power of two times -2, -1, 0, 1, with a -2 in it."""
-    codes = rng.integers(-2, 2, (k, n))
-    codes[::block_size] = -2
+    """float32 [K, N]: per block and column a power of two times integers of that many bits, among
+    them the least, as -2 of -2, -1, 0, 1. None is larger than 2."""
+    least = -(2 ** (bits - 1))
+    codes = rng.integers(least, -least, (k, n))
+    codes[::block_size] = least
     blocks = np.arange(k) // block_size
-    scales = np.exp2(rng.integers(-4, 1, (blocks[-1] + 1, n)))
+    scales = np.exp2(rng.integers(-4, 1, (blocks[-1] + 1, n)) - (bits - 2))
     return (codes * scales[blocks]).astype(np.float32)
 
 

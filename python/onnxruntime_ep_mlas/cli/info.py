@@ -100,12 +100,20 @@ def _print(found: dict[str, Any], console: Console, everything: bool) -> None:
             row["name"],
             row["path"],
             f"{row['tile_rows']}x{row['tile_columns']}",
-            " ".join(str(length) for length in row["block_lengths"]),
+            _powers_of_two(row["block_lengths"]),
             _usable(row),
         )
     console.print(kernels)
     if hidden:
         console.print(f"{hidden} more rows can't run here: see --all or --json.")
+
+
+def _powers_of_two(lengths: list[int]) -> str:
+    """Block lengths; "16, 32, ... 256" for every power of two in between."""
+    every = [lengths[0] << step for step in range(len(lengths))]
+    if len(lengths) > 3 and lengths == every:
+        return f"{lengths[0]}, {lengths[1]}, ... {lengths[-1]}"
+    return ", ".join(str(length) for length in lengths)
 
 
 def rule_text(choice: dict[str, Any]) -> str:

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ..model_quantizer import QuantizationReport, quantize_model
-from ..quantize import algorithms
+from ..quantize import algorithms, default_algorithm
+from ..quantize.layout import SUPPORTED_BITS
 from .output import make_console, print_json, progress_bar
 
 __all__ = ["quantize"]
@@ -27,12 +28,15 @@ def quantize(
     model: Annotated[Path, typer.Argument(help="Float32 ONNX model.")],
     output: Annotated[Path, typer.Argument(help="File to write; replaced in one step.")],
     algorithm: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="How codes and scales are chosen: "
             + "; ".join(f"{a.name}, {a.description}" for a in algorithms().values())
+            + ". Default "
+            + ", ".join(f"{default_algorithm(b)} at {b} bits" for b in SUPPORTED_BITS)
+            + "."
         ),
-    ] = "mse",
+    ] = None,
     bits: Annotated[int, typer.Option(help="Bits per weight: 2, 4 or 8.")] = 2,
     block_size: Annotated[int, typer.Option(help="Neighbouring k that share a scale.")] = 32,
     accuracy_level: Annotated[

@@ -65,7 +65,7 @@ class NodePlan:
     def weight_key(self) -> tuple[Any, ...]:
         """Equal for nodes that can share one quantised weight."""
         settings = self.settings
-        grid = (settings.algorithm, settings.bits, settings.block_size)
+        grid = (settings.algorithm_name, settings.bits, settings.block_size)
         return (*self.weight.definition, self.stored_transposed, self.alpha, *grid)
 
     def largest_quantized_bytes(self) -> int:

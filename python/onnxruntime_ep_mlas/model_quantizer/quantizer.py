@@ -43,7 +43,7 @@ def quantize_model(
     model: str | os.PathLike[str] | onnx.ModelProto,
     output: str | os.PathLike[str] | None,
     *,
-    algorithm: str = "mse",
+    algorithm: str | None = None,
     block_size: int = 32,
     bits: int = 2,
     accuracy_level: int = 4,
@@ -65,7 +65,9 @@ def quantize_model(
     Args:
         model: path of a model, or a model (not changed). Only a path can have external data.
         output: path to write to, which may be `model`'s; None to get the model in the report.
-        algorithm, block_size, bits: see `quantize_weights`.
+        algorithm: a name of `algorithms()`; None for "mse" at 2 and 4 bits and "rtn" at 8,
+            node by node.
+        block_size, bits: see `quantize_weights`.
         accuracy_level: 4 for int8 arithmetic, 0 to 3 for float32.
         include: patterns (`fnmatch`, case counts) of node names; only nodes that match one are
             quantised. Empty for all. A node without a name goes by its first output's.
@@ -228,7 +230,7 @@ class _Job:
             n=plan.n,
             bits=settings.bits,
             block_size=settings.block_size,
-            algorithm=settings.algorithm,
+            algorithm=settings.algorithm_name,
             accuracy_level=settings.accuracy_level,
             original_bytes=4 * plan.k * plan.n,
             quantized_bytes=weight.nbytes,
@@ -246,7 +248,7 @@ class _Job:
             matrix,
             bits=settings.bits,
             block_size=settings.block_size,
-            algorithm=settings.algorithm,
+            algorithm=settings.algorithm_name,
             threads=self._threads,
             name=f"weight {name!r} of node {node_label(plan.node)!r}",
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from onnxruntime_ep_mlas.quantize import find_algorithm
+from onnxruntime_ep_mlas.quantize import default_algorithm, find_algorithm
 from onnxruntime_ep_mlas.quantize.layout import check_bits_and_block_size
 
 _OVERRIDABLE = ("algorithm", "bits", "block_size", "accuracy_level")
@@ -15,18 +15,22 @@ _OVERRIDABLE = ("algorithm", "bits", "block_size", "accuracy_level")
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """How one node is quantised."""
+    """How one node is quantised; without an algorithm by that of its width."""
 
-    algorithm: str
+    algorithm: str | None
     bits: int
     block_size: int
     accuracy_level: int
 
     def __post_init__(self) -> None:
         check_bits_and_block_size(self.bits, self.block_size)
-        find_algorithm(self.algorithm, self.bits)
+        find_algorithm(self.algorithm_name, self.bits)
         if self.accuracy_level not in range(5):
             raise ValueError(f"accuracy_level is {self.accuracy_level!r}; it must be 0 to 4")
+
+    @property
+    def algorithm_name(self) -> str:
+        return default_algorithm(self.bits) if self.algorithm is None else self.algorithm
 
 
 class Selection:

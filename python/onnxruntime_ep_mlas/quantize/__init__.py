@@ -7,6 +7,7 @@ from onnxruntime_ep_mlas.quantize.algorithm import (
     CodedColumns,
     Columns,
     algorithms,
+    default_algorithm,
     find_algorithm,
     register_algorithm,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "Columns",
     "QuantizedWeights",
     "algorithms",
+    "default_algorithm",
     "find_algorithm",
     "pack_fields",
     "quantize_weights",

@@ -97,6 +97,12 @@ def find_algorithm(name: str, bits: int) -> Algorithm:
     return algorithm
 
 
+def default_algorithm(bits: int) -> str:
+    """The quantiser for whole models that don't name one: "mse", where a coarse grid makes its
+    choice of scale and zero point count; at 8 bits "rtn", whose weights need no zero points."""
+    return "mse" if bits in _ALGORITHMS["mse"].bits else "rtn"
+
+
 def round_to_fp16(scales: Float32Array) -> Float32Array:
     """Nearest fp16 values, as float32."""
     return scales.astype(np.float16).astype(np.float32)
