@@ -157,7 +157,9 @@ def test_bodies_keep_their_nodes(tmp_path: Path) -> None:
     models.session(original, config=config, options={"report": str(report)})
     compiled = models.report_nodes(report)
     assert compiled["n0"]["taken"]
-    assert "bodies of If and Loop" in compiled["inner"]["reason"]
+    assert not compiled["inner"]["taken"]
+    if not onnxruntime.__version__.startswith("1.23."):  # which doesn't say what a body is part of
+        assert "bodies of If and Loop" in compiled["inner"]["reason"]
 
     sess = models.session(path, options={"report": str(report)})
     loaded = models.read_report(report)["nodes"]
