@@ -15,8 +15,8 @@ constexpr size_t kMinAliasingRows = 8;
 bool IsNarrow(const GemmArgs& args) { return args.type != ElementType::kFloat32; }
 
 bool CopiesFloats(const GemmArgs& args) {
-  const bool aliasing = args.compute == ComputeType::kFp32 && args.m >= kMinAliasingRows &&
-                        args.lda * sizeof(float) % kAliasBytes == 0;
+  const bool aliasing =
+      args.compute == ComputeType::kFp32 && args.m >= kMinAliasingRows && args.lda * sizeof(float) % kAliasBytes == 0;
   return args.gather != nullptr || IsNarrow(args) || aliasing;
 }
 

@@ -93,7 +93,7 @@ py::array_t<uint8_t> AlignedBytes(size_t bytes) {
   auto block = std::make_unique<Block>(bytes);
   const auto* const data = reinterpret_cast<const uint8_t*>(block->memory);
   py::capsule owner(block.get(), [](void* held) { delete static_cast<Block*>(held); });
-  (void)block.release();
+  [[maybe_unused]] const Block* const held_by_owner = block.release();
   return py::array_t<uint8_t>(static_cast<py::ssize_t>(bytes), data, owner);
 }
 

@@ -48,7 +48,8 @@ void ReleaseFilePages(const void* data, size_t bytes) noexcept {
       break;
     // Constants don't change, so that what holds now holds until the next call.
     if (!std::all_of(pages, pages + count, HoldsOnlyAFile)) break;
-    (void)madvise(reinterpret_cast<void*>(page * page_bytes), count * page_bytes, MADV_DONTNEED);
+    const auto* const first = static_cast<const std::byte*>(data) + (page * page_bytes - begin);
+    (void)madvise(const_cast<std::byte*>(first), count * page_bytes, MADV_DONTNEED);
     page += count;
   }
   (void)close(pagemap);
