@@ -54,6 +54,7 @@ size_t HeadBytes(const StoredHeader& header) {
 // Takes `count` values from the front of `from`.
 template <class T>
 void TakeValues(size_t count, const std::byte** from, T* to) {
+  if (count == 0) return;  // an empty vector has no address that memcpy may be given
   std::memcpy(to, *from, count * sizeof(T));
   *from += count * sizeof(T);
 }
